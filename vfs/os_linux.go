@@ -1,0 +1,68 @@
+package vfs
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+
+// handleID identifies an open file or directory.
+func handleID(f *os.File) (ID, error) {
+	var st unix.Statx_t
+	err := control(f, "stat", func(fd uintptr) error {
+		return retry(func() error { return unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, statMask, &st) })
+	})
+	return statID(&st), err
+}
+
+// statAt describes the entry name of a directory, without following a symbolic link.
+func statAt(dir *os.File, name string) (Info, error) {
+	var st unix.Statx_t
+	err := control(dir, "stat", func(fd uintptr) error {
+		return retry(func() error { return unix.Statx(int(fd), name, unix.AT_SYMLINK_NOFOLLOW, statMask, &st) })
+	})
+	if err != nil {
+		return Info{}, renamed(err, name)
+	}
+	info := Info{
+		Name:  name,
+		Dir:   st.Mode&unix.S_IFMT == unix.S_IFDIR,
+		MTime: nanoseconds(st.Mtime),
+		ID:    statID(&st),
+	}
+	if !info.Dir {
+		info.Size = int64(st.Size)
+	}
+	return info, nil
+}
+
+func statID(st *unix.Statx_t) ID {
+	id := ID{Device: unix.Mkdev(st.Dev_major, st.Dev_minor), Inode: st.Ino}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		id.Birth = nanoseconds(st.Btime)
+	}
+	return id
+}
+
+func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// syncData is fdatasync: contents and size, not the times.
+func syncData(f *os.File) error {
+	return control(f, "sync", func(fd uintptr) error {
+		return retry(func() error { return unix.Fdatasync(int(fd)) })
+	})
+}
+
+func syncDirectory(f *os.File) error { return f.Sync() }
+
+// reserve allocates the blocks below size. It never shortens the file, whoever else grows it meanwhile.
+func reserve(f *os.File, size int64) error {
+	return control(f, "preallocate", func(fd uintptr) error {
+		if size == 0 {
+			return nil // fallocate refuses an empty range
+		}
+		return retry(func() error { return unix.Fallocate(int(fd), 0, 0, size) })
+	})
+}

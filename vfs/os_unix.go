@@ -1,0 +1,93 @@
+//go:build unix && !aix && !solaris
+
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// openNoFollow opens the regular file at name. O_NONBLOCK keeps a named pipe from blocking the call; it
+// means nothing to a regular file.
+func (d *osDir) openNoFollow(name string) (*os.File, error) {
+	var f *os.File
+	err := d.atParent(name, func(parent *os.File, base string) error {
+		return control(parent, "open", func(fd uintptr) error {
+			return retry(func() error {
+				n, err := unix.Openat(int(fd), base, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+				if err == nil {
+					f = os.NewFile(uintptr(n), name)
+				}
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return nil, renamed(err, name)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// rename is not os.Root.Rename, which refuses to replace an empty directory.
+func (d *osDir) rename(source, target string) error {
+	err := d.atParent(source, func(from *os.File, old string) error {
+		return d.atParent(target, func(to *os.File, new string) error {
+			return control(from, "rename", func(fromFD uintptr) error {
+				return control(to, "rename", func(toFD uintptr) error {
+					return retry(func() error { return unix.Renameat(int(fromFD), old, int(toFD), new) })
+				})
+			})
+		})
+	})
+	if err == nil {
+		return nil
+	}
+	return &os.LinkError{Op: "rename", Old: source, New: target, Err: cause(err)}
+}
+
+// lockFile takes the whole-file lock, which belongs to this open file and not to the process.
+func lockFile(f *os.File) error {
+	err := control(f, "lock", func(fd uintptr) error {
+		return retry(func() error { return unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })
+	})
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	return cause(err)
+}
+
+// retry repeats a call that a signal interrupted.
+func retry(fn func() error) error {
+	for {
+		if err := fn(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// cause strips the path errors around what the system answered.
+func cause(err error) error {
+	for {
+		perr, ok := err.(*fs.PathError)
+		if !ok {
+			return err
+		}
+		err = perr.Err
+	}
+}
+
+// renamed returns err about name instead of about the directory that the call was relative to.
+func renamed(err error, name string) error {
+	return &fs.PathError{Op: "open", Path: name, Err: cause(err)}
+}
