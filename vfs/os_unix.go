@@ -1,4 +1,4 @@
-//go:build unix && !aix && !solaris
+//go:build linux || darwin || freebsd || netbsd
 
 package vfs
 
