@@ -30,12 +30,13 @@ func (s *Shard) Extend(now env.Instant, offset, nonce int64) (env.Instant, bool,
 		return 0, false, effect | s.uncapped(was)
 	}
 	l := s.leases.get(offset)
-	if expiry := now.Add(s.opts.Visibility); expiry != l.Expiry {
+	expiry := now.Add(s.opts.Visibility)
+	if expiry != l.Expiry { // else its deadline is in the heap already
 		l.Expiry = expiry
 		s.deadlines.push(*l)
 		s.deadlines.compact(&s.leases)
 	}
-	return s.leases.get(offset).Expiry, true, effect | s.uncapped(was)
+	return expiry, true, effect | s.uncapped(was)
 }
 
 // Nack ends a live lease with this nonce at once and makes the offset free. It answers false, 410 to the client, when

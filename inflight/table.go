@@ -1,6 +1,6 @@
 package inflight
 
-import "math/bits"
+import mathbits "math/bits"
 
 // table holds leases by offset: open addressing, linear probing, at most half full. Removal moves later entries of the
 // probe run back, so there are no tombstones and no rehash in steady state.
@@ -13,7 +13,7 @@ const tableSlotsMin = 8
 
 // home is where the probe for an offset begins. Multiplying spreads runs of offsets, which are the rule.
 func (t *table) home(offset int64) int {
-	return int(uint64(offset) * 0x9e3779b97f4a7c15 >> (64 - uint(bits.TrailingZeros(uint(len(t.slots))))))
+	return int(uint64(offset) * 0x9e3779b97f4a7c15 >> (64 - uint(mathbits.TrailingZeros(uint(len(t.slots))))))
 }
 
 // get returns the lease of an offset, or nil. The pointer is good until the next put or remove.
