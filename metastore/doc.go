@@ -1,0 +1,61 @@
+// Package metastore keeps what topics exist: their settings and the incarnation that each name belongs to. [Store] is the
+// seam; [Local] is the implementation for one node, two files in a directory. A replicated one can stand in its place.
+//
+// # Invariants
+//
+//	M1  A change that was answered nil is durable and is what every later open finds.
+//	M2  Every open finds a prefix of the changes in the order in which they were made. A change whose answer was an error,
+//	    or was lost, is part of it or not, but never in part and never after a later one.
+//	M3  What a reader sees is durable: a change is synced before it becomes visible, and whatever an open
+//	    found beyond the last sync is written out afresh before it is served.
+//	M4  Two topics never have names that differ only in the case of their letters.
+//	M5  A topic's name, id, creation time and visibility timeout never change, and its partitions never become fewer.
+//	M6  A failed write or sync shuts the store for changes until it is opened again. Reads go on.
+//
+// # Files
+//
+// All numbers are little-endian, all checksums CRC-32C. Both files start with a header of 64 bytes:
+//
+//	offset  size
+//	     0     8  magic, "NARADMSS" (snapshot) or "NARADMSJ" (journal)
+//	     8     2  version, 1
+//	    10     2  zero
+//	    12     4  checksum over bytes [0, 12) and [16, end of the checksummed part)
+//	    16    16  identity of the store, random, the same in both files
+//	    32     8  sequence: of the last change in the snapshot, or before the first in the journal
+//	    40     4  topic count (snapshot; zero in the journal)
+//	    44     4  payload length in bytes (snapshot; zero in the journal)
+//	    48    16  zero
+//
+// topics.snapshot is such a header and its payload, a JSON array of topics in name order. The checksum covers all of it,
+// and the file ends there.
+//
+// topics.journal is such a header, whose checksum covers its 64 bytes, and then entries, one for a change:
+//
+//	offset  size
+//	     0     4  payload length n, 1 … 65536
+//	     4     4  checksum over the store's identity, bytes [0, 4) and bytes [8, 16+n)
+//	     8     8  sequence, one more than that of the entry before
+//	    16     n  payload: {"op":"create"|"update"|"delete","topic":{…}}
+//
+// Entries up to the snapshot's sequence are in the snapshot already and are passed over.
+//
+// # Crash safety
+//
+// Change: append the entry, sync, publish. The commit point is the sync. Stopped before it, the entry may be there, in part or not
+// at all.
+//
+// Compaction, at an open that found anything to compact and before a change that finds the journal long: replace the snapshot, then replace the journal by an
+// empty one whose sequence is the snapshot's. Each replacement is atomic and durable before the next step. Stopped
+// between the two, the journal holds only entries that the snapshot covers.
+//
+// Creation: write the empty journal, then the empty snapshot. So a journal without a snapshot is a creation that stopped half-way,
+// provided it has no entries; a snapshot without a journal is damage.
+//
+// Opening: an entry that is incomplete or fails its checksum ends the journal if nothing valid follows it: it is a change that was never
+// answered. (A last entry that rotted on the disk looks the same; it is reported in [Recovery].) With a valid entry
+// behind it, it is damage, and the open fails with a [*CorruptError] rather than forget changes.
+//
+// File map: store.go (Store, Topic, errors), name.go, local.go (Local: reads and changes), open.go (open, compaction),
+// format.go (bytes), view.go (immutable snapshot for readers).
+package metastore

@@ -1,0 +1,180 @@
+package metastore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+)
+
+// Frozen constants of the two formats.
+const (
+	headerSize      = 64
+	entryHeaderSize = 16
+	formatVersion   = 1
+	snapshotMagic   = "NARADMSS"
+	journalMagic    = "NARADMSJ"
+	entryPayloadMax = 64 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// identity tells the files of one store from those of another.
+type identity [16]byte
+
+type header struct {
+	store    identity
+	sequence uint64
+	topics   uint32
+	payload  uint32
+}
+
+// Operations of a change.
+const (
+	opCreate = "create"
+	opUpdate = "update"
+	opDelete = "delete" // only name and id of the topic are given
+)
+
+type change struct {
+	Op    string `json:"op"`
+	Topic Topic  `json:"topic"`
+}
+
+// appendHeader appends a header whose checksum also covers payload, and the payload.
+func appendHeader(dst []byte, magic string, h header, payload []byte) []byte {
+	start := len(dst)
+	dst = append(dst, magic...)
+	dst = binary.LittleEndian.AppendUint16(dst, formatVersion)
+	dst = append(dst, 0, 0, 0, 0, 0, 0)
+	dst = append(dst, h.store[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, h.sequence)
+	dst = binary.LittleEndian.AppendUint32(dst, h.topics)
+	dst = binary.LittleEndian.AppendUint32(dst, h.payload)
+	dst = append(dst, make([]byte, headerSize-48)...)
+	dst = append(dst, payload...)
+	binary.LittleEndian.PutUint32(dst[start+12:], headerSum(dst[start:]))
+	return dst
+}
+
+func headerSum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:12], castagnoli), castagnoli, b[16:])
+}
+
+// parseHeader reads a header whose checksum covers all of b.
+func parseHeader(file, magic string, b []byte) (header, error) {
+	corrupt := func(offset int64, format string, a ...any) (header, error) {
+		return header{}, &CorruptError{file, offset, fmt.Sprintf(format, a...)}
+	}
+	if len(b) < headerSize {
+		return corrupt(0, "%d bytes are too few for a header", len(b))
+	}
+	if string(b[:8]) != magic {
+		return corrupt(0, "magic %q where %q belongs", b[:8], magic)
+	}
+	if v := binary.LittleEndian.Uint16(b[8:]); v != formatVersion {
+		return corrupt(8, "version %d, this program knows %d", v, formatVersion)
+	}
+	if got, want := headerSum(b), binary.LittleEndian.Uint32(b[12:]); got != want {
+		return corrupt(12, "checksum %08x where %08x belongs", got, want)
+	}
+	h := header{
+		store:    identity(b[16:32]),
+		sequence: binary.LittleEndian.Uint64(b[32:]),
+		topics:   binary.LittleEndian.Uint32(b[40:]),
+		payload:  binary.LittleEndian.Uint32(b[44:]),
+	}
+	return h, nil
+}
+
+// encodeSnapshot returns the bytes of a snapshot file.
+func encodeSnapshot(store identity, v *view) ([]byte, error) {
+	payload, err := json.Marshal(v.topics)
+	if err != nil {
+		return nil, err
+	}
+	if len(payload) > snapshotSizeMax-headerSize {
+		return nil, fmt.Errorf("the snapshot of %d topics takes more than %d bytes", len(v.topics), snapshotSizeMax)
+	}
+	h := header{store: store, sequence: v.sequence, topics: uint32(len(v.topics)), payload: uint32(len(payload))}
+	return appendHeader(nil, snapshotMagic, h, payload), nil
+}
+
+// parseSnapshot reads a snapshot file.
+func parseSnapshot(b []byte) (identity, *view, error) {
+	h, err := parseHeader(snapshotName, snapshotMagic, b)
+	if err != nil {
+		return identity{}, nil, err
+	}
+	if int64(h.payload) != int64(len(b))-headerSize {
+		return identity{}, nil, &CorruptError{snapshotName, 44, fmt.Sprintf("payload of %d bytes, header says %d", len(b)-headerSize, h.payload)}
+	}
+	v := &view{sequence: h.sequence}
+	if err := json.Unmarshal(b[headerSize:], &v.topics); err != nil {
+		return identity{}, nil, &CorruptError{snapshotName, headerSize, err.Error()}
+	}
+	if len(v.topics) != int(h.topics) {
+		return identity{}, nil, &CorruptError{snapshotName, 40, fmt.Sprintf("%d topics, header says %d", len(v.topics), h.topics)}
+	}
+	for i, t := range v.topics {
+		if t == nil || t.check() != nil || i > 0 && v.topics[i-1].Name >= t.Name {
+			return identity{}, nil, &CorruptError{snapshotName, headerSize, fmt.Sprintf("topic %d is invalid or out of order", i)}
+		}
+	}
+	return h.store, v, nil
+}
+
+// appendEntry appends the journal entry of a change.
+func appendEntry(dst []byte, store identity, sequence uint64, c change) ([]byte, error) {
+	payload, err := json.Marshal(c)
+	if err != nil {
+		return dst, err
+	}
+	if len(payload) > entryPayloadMax {
+		return dst, fmt.Errorf("a change of %d bytes, at most %d fit an entry", len(payload), entryPayloadMax)
+	}
+	start := len(dst)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(payload)))
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint64(dst, sequence)
+	dst = append(dst, payload...)
+	binary.LittleEndian.PutUint32(dst[start+4:], entrySum(store, dst[start:]))
+	return dst, nil
+}
+
+func entrySum(store identity, entry []byte) uint32 {
+	sum := crc32.Checksum(store[:], castagnoli)
+	sum = crc32.Update(sum, castagnoli, entry[:4])
+	return crc32.Update(sum, castagnoli, entry[8:])
+}
+
+// parseEntry returns the sequence and payload of the entry that b starts with, and its size; ok is false when there is no
+// whole entry of this store.
+func parseEntry(store identity, b []byte) (sequence uint64, payload []byte, size int, ok bool) {
+	if len(b) < entryHeaderSize {
+		return 0, nil, 0, false
+	}
+	length := binary.LittleEndian.Uint32(b)
+	if length == 0 || length > entryPayloadMax || int(length) > len(b)-entryHeaderSize {
+		return 0, nil, 0, false
+	}
+	size = entryHeaderSize + int(length)
+	if entrySum(store, b[:size]) != binary.LittleEndian.Uint32(b[4:]) {
+		return 0, nil, 0, false
+	}
+	return binary.LittleEndian.Uint64(b[8:]), b[entryHeaderSize:size], size, true
+}
+
+// laterEntry finds a whole entry of this store with a sequence from the given one on, anywhere in b.
+func laterEntry(store identity, b []byte, from uint64) (int, bool) {
+	for i := 0; i+entryHeaderSize < len(b); i++ {
+		sequence := binary.LittleEndian.Uint64(b[i+8:])
+		if sequence < from || sequence-from > uint64(len(b)) {
+			continue // cheap refusal before the checksum
+		}
+		if _, _, _, ok := parseEntry(store, b[i:]); ok {
+			return i, true
+		}
+	}
+	return 0, false
+}

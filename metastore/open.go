@@ -1,0 +1,241 @@
+package metastore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"narad/env"
+	"narad/vfs"
+)
+
+const (
+	snapshotName = "topics.snapshot"
+	journalName  = "topics.journal"
+
+	snapshotSizeMax = 1 << 30
+	journalSizeMax  = 1 << 30
+	// compactMin is the size in bytes below which a journal is never compacted while the store is open. Above, it is once it outgrew
+	// the snapshot, so that the cost of compactions is in proportion to the changes.
+	compactMin = 256 << 10
+)
+
+// Recovery tells what an open found.
+type Recovery struct {
+	Created  bool   // there was no store
+	Topics   int    // topics found
+	Sequence uint64 // of the last change found
+	Replayed int    // changes taken from the journal
+	Cut      int64  // bytes at the end of the journal that are no whole entry: a change that was never answered
+}
+
+// OpenLocal opens the store in dir, or creates it in a directory without one. Exactly one store may be open in a directory at
+// a time; whoever owns the directory sees to it. The directory stays the caller's and must outlive the store.
+func OpenLocal(e *env.Env, dir vfs.Dir) (*Local, error) {
+	l := &Local{env: e, dir: dir, change: e.NewMutex(), folded: map[string]string{}}
+	if err := l.load(); err != nil {
+		return nil, fmt.Errorf("open metastore: %w", err)
+	}
+	return l, nil
+}
+
+// load finds the state, makes it durable, and opens the journal for appending.
+func (l *Local) load() error {
+	snapshot, snapErr := readAll(l.dir, snapshotName, snapshotSizeMax)
+	journal, journalErr := readAll(l.dir, journalName, journalSizeMax)
+	if err := errors.Join(snapErr, journalErr); err != nil {
+		return err
+	}
+	var v *view
+	clean := false
+	var err error
+	switch {
+	case snapshot == nil && journal == nil:
+		v, err = l.create()
+	case snapshot == nil:
+		v, err = l.adopt(journal)
+	case journal == nil:
+		err = &CorruptError{journalName, 0, "there is a snapshot and no journal"}
+	default:
+		v, clean, err = l.replay(snapshot, journal)
+	}
+	if err != nil {
+		return err
+	}
+	if err := l.settle(v, clean); err != nil {
+		return err
+	}
+	return l.index(v)
+}
+
+// readAll reads a whole file; a missing one is nil, an empty one is not.
+func readAll(dir vfs.Dir, name string, limit int64) ([]byte, error) {
+	b, err := vfs.ReadFile(dir, name, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if b == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// create makes the journal of a new store.
+func (l *Local) create() (*view, error) {
+	seed := l.env.Seed("metastore")
+	l.store = identity(seed[:])
+	l.recovery.Created = true
+	v := &view{}
+	return v, l.replaceJournal(v)
+}
+
+// adopt goes on with a creation that stopped between journal and snapshot.
+func (l *Local) adopt(journal []byte) (*view, error) {
+	h, err := parseHeader(journalName, journalMagic, journal[:min(len(journal), headerSize)])
+	if err != nil {
+		return nil, err
+	}
+	if len(journal) > headerSize || h.sequence != 0 {
+		return nil, &CorruptError{snapshotName, 0, "there is a journal of changes and no snapshot"}
+	}
+	l.store = h.store
+	l.recovery.Created = true
+	return &view{}, nil
+}
+
+// replay returns the state that the two files describe, and whether they are what a clean store leaves: all in
+// the snapshot, nothing in the journal.
+func (l *Local) replay(snapshot, journal []byte) (*view, bool, error) {
+	store, v, err := parseSnapshot(snapshot)
+	if err != nil {
+		return nil, false, err
+	}
+	h, err := parseHeader(journalName, journalMagic, journal[:min(len(journal), headerSize)])
+	if err != nil {
+		return nil, false, err
+	}
+	if h.store != store {
+		return nil, false, &CorruptError{journalName, 16, "it belongs to another store than the snapshot"}
+	}
+	if h.sequence > v.sequence {
+		return nil, false, &CorruptError{journalName, 32, fmt.Sprintf("it begins after change %d, the snapshot ends at %d", h.sequence, v.sequence)}
+	}
+	l.store = store
+	clean := len(journal) == headerSize && h.sequence == v.sequence
+	v, err = l.replayEntries(v, journal, h.sequence)
+	return v, clean, err
+}
+
+// replayEntries applies the entries of a journal that are not in v yet. The sequence is that before the first entry.
+func (l *Local) replayEntries(v *view, journal []byte, sequence uint64) (*view, error) {
+	at := headerSize
+	for at < len(journal) {
+		got, payload, size, ok := parseEntry(l.store, journal[at:])
+		if !ok {
+			if off, found := laterEntry(l.store, journal[at:], sequence+1); found {
+				return nil, &CorruptError{journalName, int64(at), fmt.Sprintf("no entry here, but one at byte %d", at+off)}
+			}
+			l.recovery.Cut = int64(len(journal) - at)
+			break
+		}
+		sequence++
+		if got != sequence {
+			return nil, &CorruptError{journalName, int64(at), fmt.Sprintf("change %d where %d belongs", got, sequence)}
+		}
+		if sequence > v.sequence {
+			next, err := applyEntry(v, payload)
+			if err != nil {
+				return nil, &CorruptError{journalName, int64(at), err.Error()}
+			}
+			v = next
+			l.recovery.Replayed++
+		}
+		at += size
+	}
+	if sequence < v.sequence && l.recovery.Cut == 0 && len(journal) > headerSize {
+		return nil, &CorruptError{journalName, int64(at), fmt.Sprintf("it ends at change %d, the snapshot at %d", sequence, v.sequence)}
+	}
+	return v, nil
+}
+
+func applyEntry(v *view, payload []byte) (*view, error) {
+	var c change
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return nil, err
+	}
+	next, ok := v.next(c)
+	if !ok {
+		return nil, fmt.Errorf("%s of topic %q does not fit the state before it", c.Op, c.Topic.Name)
+	}
+	return next, nil
+}
+
+// settle makes durable what was found, so that nothing is served that a power failure could still undo (M3), and opens the
+// journal. A file that is only in the page cache, perhaps after a sync that failed, is not synced again but written afresh.
+func (l *Local) settle(v *view, clean bool) error {
+	if clean {
+		// Both files were synced before they got their names, so only the names may be at risk.
+		if err := l.dir.Sync(); err != nil {
+			return err
+		}
+		l.snapshotSize = headerSize
+		return l.openJournal()
+	}
+	return l.compact(v)
+}
+
+// index makes the state visible and remembers its names.
+func (l *Local) index(v *view) error {
+	for _, t := range v.topics {
+		key := strings.ToLower(t.Name)
+		if existing, clash := l.folded[key]; clash {
+			return &CorruptError{snapshotName, 0, (&CaseClashError{t.Name, existing}).Error()}
+		}
+		l.folded[key] = t.Name
+	}
+	l.recovery.Topics, l.recovery.Sequence = len(v.topics), v.sequence
+	l.view.Store(v)
+	return nil
+}
+
+// compact writes all of v into the snapshot and starts an empty journal after it.
+func (l *Local) compact(v *view) error {
+	b, err := encodeSnapshot(l.store, v)
+	if err != nil {
+		return err
+	}
+	if err := vfs.ReplaceFile(l.dir, snapshotName, b); err != nil {
+		return fmt.Errorf("write %s: %w", snapshotName, err)
+	}
+	l.snapshotSize = int64(len(b))
+	l.env.Point("metastore: snapshot replaced, journal not")
+	if err := l.replaceJournal(v); err != nil {
+		return err
+	}
+	return l.openJournal()
+}
+
+// replaceJournal puts an empty journal that begins after v in the place of the old one.
+func (l *Local) replaceJournal(v *view) error {
+	b := appendHeader(nil, journalMagic, header{store: l.store, sequence: v.sequence}, nil)
+	if err := vfs.ReplaceFile(l.dir, journalName, b); err != nil {
+		return fmt.Errorf("write %s: %w", journalName, err)
+	}
+	return nil
+}
+
+// openJournal opens the empty journal for appending and lets go of the one before.
+func (l *Local) openJournal() error {
+	f, err := l.dir.Open(journalName)
+	if err != nil {
+		return err
+	}
+	old := l.journal
+	l.journal, l.journalSize = f, headerSize
+	if old == nil {
+		return nil
+	}
+	return old.Close()
+}
