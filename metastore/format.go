@@ -1,6 +1,7 @@
 package metastore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -110,7 +111,7 @@ func parseSnapshot(b []byte) (identity, *view, error) {
 		return identity{}, nil, &CorruptError{snapshotName, 44, fmt.Sprintf("payload of %d bytes, header says %d", len(b)-headerSize, h.payload)}
 	}
 	v := &view{sequence: h.sequence}
-	if err := json.Unmarshal(b[headerSize:], &v.topics); err != nil {
+	if err := decodeStrict(b[headerSize:], &v.topics); err != nil {
 		return identity{}, nil, &CorruptError{snapshotName, headerSize, err.Error()}
 	}
 	if len(v.topics) != int(h.topics) {
@@ -122,6 +123,20 @@ func parseSnapshot(b []byte) (identity, *view, error) {
 		}
 	}
 	return h.store, v, nil
+}
+
+// decodeStrict reads one JSON value and nothing else. A field that this program does not know is an error: the next rewrite
+// would lose it.
+func decodeStrict(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if d.InputOffset() != int64(len(b)) {
+		return fmt.Errorf("%d bytes after the value", int64(len(b))-d.InputOffset())
+	}
+	return nil
 }
 
 // appendEntry appends the journal entry of a change.
