@@ -1,0 +1,61 @@
+package segment
+
+// cache keeps decoded blocks of one log, so that sequential readers decode each frame once. Blocks hold
+// committed bytes only, which never change: nothing is ever invalidated while the log is open.
+// It is guarded by Log.mu.
+type cache struct {
+	blocks []*block // least recently used first
+	bytes  int
+}
+
+const (
+	cacheBlocksMax = 64
+	cacheBytesMax  = 8 << 20
+)
+
+// get returns the block that covers an offset, or nil.
+func (c *cache) get(offset int64) *block {
+	for i := len(c.blocks) - 1; i >= 0; i-- {
+		b := c.blocks[i]
+		if b.from <= offset && offset < b.to {
+			copy(c.blocks[i:], c.blocks[i+1:])
+			c.blocks[len(c.blocks)-1] = b
+			return b
+		}
+	}
+	return nil
+}
+
+// endOf returns the byte of a file where a cached block ends that goes exactly up to an offset.
+func (c *cache) endOf(file string, offset int64) (at int64, ok bool) {
+	for _, b := range c.blocks {
+		if b.to == offset && b.file == file {
+			return b.endAt, true
+		}
+	}
+	return 0, false
+}
+
+// put adds a block and drops those that it contains, and the least recently used ones over the bounds. A
+// block of one record is not worth keeping when it is large; of any other size the newest always stays.
+func (c *cache) put(b *block) {
+	if b.to-b.from == 1 && b.bytes > cacheBytesMax/cacheBlocksMax {
+		return
+	}
+	kept := c.blocks[:0]
+	for _, old := range c.blocks {
+		if b.from <= old.from && old.to <= b.to {
+			c.bytes -= old.bytes
+			continue
+		}
+		kept = append(kept, old)
+	}
+	clear(c.blocks[len(kept):])
+	c.blocks = append(kept, b)
+	c.bytes += b.bytes
+	for len(c.blocks) > 1 && (len(c.blocks) > cacheBlocksMax || c.bytes > cacheBytesMax) {
+		c.bytes -= c.blocks[0].bytes
+		c.blocks[0] = nil
+		c.blocks = c.blocks[1:]
+	}
+}

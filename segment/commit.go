@@ -1,0 +1,419 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"narad/env"
+	"narad/record"
+	"narad/vfs"
+)
+
+// request is one call of Commit that waits for the leader.
+type request struct {
+	recs  []Record
+	bytes int // about what they take in a frame
+	base  int64
+	err   error
+	done  bool        // base and err are set
+	lead  bool        // the caller is the leader now
+	wait  *env.Waiter // nil for a caller that leads at once
+}
+
+// Commit appends records and returns the offset of the first; the others follow densely. When it returns
+// nil they are stored, synced, read back and verified, and visible, in this order. On error none of them is
+// visible now; a crash before the disk forgets them may still bring back some.
+//
+// Concurrent calls are committed in the order of the calls; those that wait for the disk together share one
+// frame and its outcome. The records are not kept. Errors: ErrClosed, *PoisonedError, ErrTooLarge (nothing
+// was tried), anything else is one of the disk. Committing no records only reports whether one could.
+func (l *Log) Commit(recs []Record) (base int64, err error) {
+	r := &request{recs: recs}
+	for i := range recs {
+		size := record.RecordSize(len(recs[i].Key), len(recs[i].Payload))
+		if size > record.MaxFrameRecord {
+			return 0, fmt.Errorf("segment: commit of record %d of %d bytes: %w", i, size, ErrTooLarge)
+		}
+		r.bytes += size
+	}
+	l.mu.Lock()
+	if err := l.refuseLocked(); err != nil || len(recs) == 0 {
+		l.mu.Unlock()
+		return l.hw.Load(), err
+	}
+	l.queue = append(l.queue, r)
+	if l.leading {
+		r.wait = l.env.NewWaiter()
+		for !r.done && !r.lead {
+			l.mu.Unlock()
+			r.wait.Park()
+			l.mu.Lock()
+		}
+	}
+	l.leading = true
+	done := r.done
+	l.mu.Unlock()
+	if !done {
+		l.lead()
+	}
+	return r.base, r.err
+}
+
+// refuseLocked says why no commit may start.
+func (l *Log) refuseLocked() error {
+	if l.closed {
+		return ErrClosed
+	}
+	return l.poison
+}
+
+// lead commits the requests at the head of the queue, the leader's own first among them, and makes the next
+// waiting caller the leader.
+func (l *Log) lead() {
+	batch := l.takeBatch()
+	base, err := l.commitBatch(batch)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range batch {
+		r.finish(base, err)
+		base += int64(len(r.recs))
+	}
+	if refused := l.refuseLocked(); refused != nil {
+		for _, r := range l.queue {
+			r.finish(0, refused)
+		}
+		l.queue = nil
+	}
+	if len(l.queue) == 0 {
+		l.queue, l.leading = nil, false
+		l.wakeCloserLocked()
+		return
+	}
+	l.queue[0].lead = true
+	l.queue[0].wait.Unpark()
+}
+
+func (r *request) finish(base int64, err error) {
+	r.base, r.err, r.done = base, err, true
+	if err != nil {
+		r.base = 0
+	}
+	if r.wait != nil {
+		r.wait.Unpark()
+	}
+}
+
+// takeBatch removes from the queue what fits one frame, and at least one request.
+func (l *Log) takeBatch() []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, sum := 0, 0
+	for _, r := range l.queue {
+		if n > 0 && sum+r.bytes > l.opt.FrameBytes {
+			break
+		}
+		n, sum = n+1, sum+r.bytes
+	}
+	batch := l.queue[:n:n]
+	l.queue = l.queue[n:]
+	return batch
+}
+
+// commitBatch commits the records of all requests as one run and returns the offset of the first.
+func (l *Log) commitBatch(batch []*request) (int64, error) {
+	l.mu.Lock()
+	err := l.refuseLocked()
+	l.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	active, err := l.writable()
+	if err != nil {
+		err = fmt.Errorf("segment: begin %s: %w", fileName(l.hw.Load()), err)
+		l.opt.Event(CommitFailed{err})
+		return 0, err
+	}
+	w := newWriter(l, active)
+	defer w.free()
+	if err := w.write(batch); err != nil {
+		err = fmt.Errorf("segment: commit to %s at byte %d: %w", active.name(), w.at, err)
+		l.discard(active, err)
+		l.opt.Event(CommitFailed{err})
+		return 0, err
+	}
+	l.env.Point("segment: read back, not visible")
+	base := l.publish(active, w)
+	l.opt.Event(Committed{Base: base, Next: w.next, Records: int(w.next - base), Bytes: w.bytes})
+	l.env.Point("segment: visible, not confirmed")
+	l.opt.OnAdvance()
+	return base, nil
+}
+
+// publish raises the high watermark over what the writer stored.
+func (l *Log) publish(active *segment, w *writer) (base int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range w.frames {
+		active.addFrame(e.offset, e.at, false)
+	}
+	active.size, active.end = w.at, w.next
+	l.floor = w.stamp
+	base = l.hw.Load()
+	l.hw.Store(w.next)
+	return base
+}
+
+// discard hides what a failed commit wrote: nothing above the high watermark stays in the file, and the next
+// commit takes its place and its offsets. Caches hold nothing to purge, because blocks are only read below
+// the watermark. After a sync that failed nothing is tried: what the file shows is no longer what the disk
+// holds, and only recovery, which writes again what it believes, may go on from there.
+func (l *Log) discard(active *segment, cause error) {
+	var s *syncError
+	if errors.As(cause, &s) {
+		l.latch(cause)
+		return
+	}
+	l.mu.Lock()
+	file, size := active.file, active.size
+	l.mu.Unlock()
+	l.env.Point("segment: commit failed, not cut")
+	err := file.Truncate(size)
+	if err == nil {
+		l.env.Point("segment: commit failed, cut, not synced")
+		err = file.Sync()
+	}
+	if err != nil {
+		l.latch(errors.Join(cause, fmt.Errorf("cut %s to %d bytes: %w", active.name(), size, err)))
+	}
+}
+
+// latch poisons the log.
+func (l *Log) latch(cause error) {
+	poison := &PoisonedError{cause}
+	l.mu.Lock()
+	l.poison = poison
+	l.mu.Unlock()
+	l.opt.Event(Poisoned{poison})
+}
+
+// syncError marks a sync that failed; after it nothing may be believed.
+type syncError struct{ cause error }
+
+func (e *syncError) Error() string { return "sync: " + e.cause.Error() }
+func (e *syncError) Unwrap() error { return e.cause }
+
+func wrapSync(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &syncError{err}
+}
+
+// writer stores the frames of one commit. Its buffers are shared by all logs, so that an idle log holds none.
+type writer struct {
+	env   *env.Env
+	opt   *Options
+	file  vfs.File
+	at    int64 // byte where the next frame goes
+	next  int64 // offset of the next record
+	bytes int64 // written so far
+	stamp int64 // commit time of the records
+
+	frame  record.FrameWriter
+	buf    []byte
+	back   []byte // what is read back
+	frames []indexEntry
+}
+
+// writerBytesMax bounds the buffers that are kept for the next commit.
+const writerBytesMax = 4 << 20
+
+var writers = sync.Pool{New: func() any { return new(writer) }}
+
+func newWriter(l *Log, active *segment) *writer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := writers.Get().(*writer)
+	w.env, w.opt, w.file, w.frames = l.env, &l.opt, active.file, w.frames[:0]
+	w.at, w.next, w.bytes = active.size, active.end, 0
+	w.stamp = max(l.env.Wall().UnixMilli(), l.floor)
+	return w
+}
+
+func (w *writer) free() {
+	if cap(w.buf) > writerBytesMax || cap(w.back) > writerBytesMax {
+		return
+	}
+	w.env, w.opt, w.file = nil, nil, nil
+	writers.Put(w)
+}
+
+// write stores the records of the requests in frames of about FrameBytes.
+func (w *writer) write(batch []*request) error {
+	w.frame.Reset(w.buf[:0], w.next, w.opt.Codec)
+	for _, r := range batch {
+		for i := range r.recs {
+			key, payload := r.recs[i].Key, r.recs[i].Payload
+			if w.frame.Count() > 0 && w.frame.Size()+record.RecordSize(len(key), len(payload)) > w.opt.FrameBytes {
+				if err := w.store(); err != nil {
+					return err
+				}
+				w.frame.Reset(w.buf[:0], w.next, w.opt.Codec)
+			}
+			w.frame.AddRecord(key, w.stamp, payload)
+		}
+	}
+	return w.store()
+}
+
+// store writes one frame, syncs it, reads it back and verifies it. Every frame has a sync of its own, so
+// that at any instant only the last frame of a log can be unsynced: recovery relies on it.
+func (w *writer) store() error {
+	count := w.frame.Count()
+	buf, err := w.frame.Finish()
+	w.buf = buf
+	if err != nil {
+		return err
+	}
+	if _, err := w.file.WriteAt(buf, w.at); err != nil {
+		return err
+	}
+	w.env.Point("segment: written, not synced")
+	if err := w.file.Sync(); err != nil {
+		return wrapSync(err)
+	}
+	w.env.Point("segment: synced, not read back")
+	if err := w.verify(); err != nil {
+		return err
+	}
+	w.frames = append(w.frames, indexEntry{w.next, w.at})
+	w.at += int64(len(buf))
+	w.bytes += int64(len(buf))
+	w.next += int64(count)
+	return nil
+}
+
+// verify reads the frame back. The operating system normally answers from memory: this is a check of the
+// bytes as they were handed over and of their place, not of the medium.
+func (w *writer) verify() error {
+	if cap(w.back) < len(w.buf) {
+		w.back = make([]byte, 0, cap(w.buf))
+	}
+	back := w.back[:len(w.buf)]
+	if n, err := w.file.ReadAt(back, w.at); n < len(back) {
+		return fmt.Errorf("read back: %w", noEOF(err))
+	}
+	f, _, err := record.ParseFrame(back)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrReadBack, err)
+	}
+	if f.Base != w.next || !bytes.Equal(back, w.buf) {
+		return ErrReadBack
+	}
+	return nil
+}
+
+// writable returns the active segment, beginning a new one when there is none or the last is full. Whatever
+// it returns has a durable name: a frame is never written into a file whose name is not. Therefore a segment
+// found empty after a restart, whose name may not be, gets it once more.
+func (l *Log) writable() (*segment, error) {
+	l.mu.Lock()
+	var active *segment
+	var size int64
+	if n := len(l.segs); n > 0 {
+		active = l.segs[n-1]
+		size = active.size
+	}
+	l.mu.Unlock()
+	switch {
+	case active == nil || size >= l.opt.SegmentBytes:
+		return l.begin()
+	case size == 0 && !active.named:
+		return active, l.rename(active)
+	}
+	return active, nil
+}
+
+// begin creates the segment that starts at the high watermark and makes it the active one.
+func (l *Log) begin() (*segment, error) {
+	s := &segment{base: l.hw.Load(), end: l.hw.Load(), indexed: true, indexing: l.env.NewMutex()}
+	file, err := l.dir.Create(s.name())
+	if errors.Is(err, fs.ErrExist) {
+		// Only a creation that failed half-way in this log can have left it, and then it is empty.
+		if info, serr := l.dir.Stat(s.name()); serr == nil && !info.Dir && info.Size == 0 {
+			file, err = l.replace(s.name())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.env.Point("segment: created, name not synced")
+	if err := l.syncName(file); err != nil {
+		return nil, err
+	}
+	s.file, s.named = file, true
+	l.mu.Lock()
+	var victims []vfs.File
+	if n := len(l.segs); n > 0 {
+		l.hot = append(l.hot, l.segs[n-1])
+		victims = l.evictLocked()
+	} else {
+		l.oldest.Store(s.base)
+	}
+	l.segs = append(l.segs, s)
+	l.mu.Unlock()
+	closeAll(victims)
+	l.opt.Event(Rolled{Base: s.base})
+	return s, nil
+}
+
+// rename gives the empty active segment its name again, by a new file moved over it.
+func (l *Log) rename(active *segment) error {
+	file, err := l.replace(active.name())
+	if err != nil {
+		return err
+	}
+	l.env.Point("segment: renamed, name not synced")
+	if err := l.syncName(file); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	old := active.file
+	active.file, active.named = file, true
+	l.mu.Unlock()
+	old.Close()
+	return nil
+}
+
+// replace puts a new, empty file in the place of an empty one.
+func (l *Log) replace(name string) (vfs.File, error) {
+	temp := name[:nameDigits] + tempSuffix
+	if err := l.dir.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	file, err := l.dir.Create(temp)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.dir.Rename(temp, name); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// syncName makes the name of a new file durable. When that fails the log is poisoned: a second sync of the
+// directory would prove nothing.
+func (l *Log) syncName(file vfs.File) error {
+	err := l.dir.Sync()
+	if err == nil {
+		return nil
+	}
+	file.Close()
+	err = fmt.Errorf("directory: %w", wrapSync(err))
+	l.latch(err)
+	return err
+}

@@ -1,0 +1,375 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"narad/record"
+	"narad/vfs"
+)
+
+// Read returns the record at an offset; its bytes belong to the caller.
+//
+// Errors: ErrClosed and nothing else from a closed log, whatever the offset; *FloorError below the oldest
+// offset; ErrAboveHW at or above the high watermark; *CorruptError for a permanently unreadable offset; any
+// other error is one of the disk and may pass. A read that overlaps Close answers ErrClosed or the record.
+func (l *Log) Read(offset int64) (Record, error) {
+	b, s, err := l.enter(offset)
+	if err != nil {
+		return Record{}, err
+	}
+	defer l.leave()
+	if b == nil {
+		if b, err = l.load(s, offset); err != nil {
+			return Record{}, l.unlessClosed(err)
+		}
+	}
+	r, err := b.record(offset)
+	if err == nil {
+		return r, nil
+	}
+	if err = l.unlessClosed(err); err != ErrClosed {
+		l.tellCorrupt(err)
+	}
+	return Record{}, err
+}
+
+// enter admits a read: it finds the decoded block that holds the offset, or else the segment.
+func (l *Log) enter(offset int64) (*block, *segment, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil, nil, ErrClosed
+	case offset < l.oldest.Load():
+		return nil, nil, &FloorError{offset, l.oldest.Load()}
+	case offset >= l.hw.Load():
+		return nil, nil, ErrAboveHW
+	}
+	l.readers++
+	if b := l.cache.get(offset); b != nil {
+		return b, nil, nil
+	}
+	return nil, l.findLocked(offset), nil
+}
+
+func (l *Log) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readers--
+	l.wakeCloserLocked()
+}
+
+// unlessClosed keeps a read that lost a race with Close from saying anything about the offset.
+func (l *Log) unlessClosed(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	return err
+}
+
+func (l *Log) tellCorrupt(err error) {
+	var c *CorruptError
+	if errors.As(err, &c) {
+		l.opt.Event(CorruptRead{File: c.File, At: c.At, Offset: c.Offset, Cause: c.Cause})
+	}
+}
+
+// load reads and decodes the block that holds an offset and keeps it for the next reads.
+func (l *Log) load(s *segment, offset int64) (*block, error) {
+	file, err := l.acquire(s)
+	if err != nil {
+		return nil, fmt.Errorf("segment: open %s: %w", s.name(), err)
+	}
+	defer l.releaseUse(s)
+	if err := l.ensureIndex(s, file); err != nil {
+		return nil, fmt.Errorf("segment: index %s: %w", s.name(), err)
+	}
+	x := l.locate(s, offset)
+	if x.lost {
+		return &block{file: s.name(), damages: []damage{x.damage}, extent: x.extent}, nil
+	}
+	b, err := readBlock(file, s.name(), x.extent)
+	if err != nil {
+		return nil, fmt.Errorf("segment: read %s: %w", s.name(), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.cache.put(b)
+	}
+	return b, nil
+}
+
+// acquire pins a segment's open file, opening it first when it is not open.
+func (l *Log) acquire(s *segment) (vfs.File, error) {
+	l.mu.Lock()
+	if s.file != nil {
+		defer l.mu.Unlock()
+		s.users++
+		l.touchLocked(s)
+		return s.file, nil
+	}
+	l.mu.Unlock()
+	file, err := l.dir.Open(s.name())
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	var victims []vfs.File
+	if s.file == nil {
+		s.file = file
+		l.hot = append(l.hot, s)
+	} else {
+		victims = append(victims, file) // another reader was faster
+	}
+	s.users++
+	victims = append(victims, l.evictLocked()...)
+	file = s.file
+	l.mu.Unlock()
+	closeAll(victims)
+	return file, nil
+}
+
+func (l *Log) releaseUse(s *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.users--
+}
+
+// touchLocked makes a sealed segment the most recently used one.
+func (l *Log) touchLocked(s *segment) {
+	for i, h := range l.hot {
+		if h == s {
+			copy(l.hot[i:], l.hot[i+1:])
+			l.hot[len(l.hot)-1] = s
+			return
+		}
+	}
+}
+
+// hotSegments is how many sealed segments keep an open file and an index.
+const hotSegments = 2
+
+// evictLocked forgets the file and index of the least recently used sealed segments that nobody reads, and
+// returns the files to close once the lock is released.
+func (l *Log) evictLocked() (victims []vfs.File) {
+	for i := 0; i < len(l.hot) && len(l.hot) > hotSegments; {
+		s := l.hot[i]
+		if s.users > 0 {
+			i++
+			continue
+		}
+		l.hot = append(l.hot[:i], l.hot[i+1:]...)
+		victims = append(victims, s.file)
+		s.file, s.index, s.lost, s.indexed = nil, nil, nil, false
+	}
+	return victims
+}
+
+// closeAll closes files that were only read, or whose writes are synced: there is nothing an error could say.
+func closeAll(files []vfs.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// ensureIndex builds the index of a sealed segment by walking its frame headers.
+func (l *Log) ensureIndex(s *segment, file vfs.File) error {
+	if l.hasIndex(s) {
+		return nil
+	}
+	s.indexing.Lock()
+	defer s.indexing.Unlock()
+	if l.hasIndex(s) {
+		return nil
+	}
+	built := segment{base: s.base}
+	scan := scanner{file: file, size: s.size, limit: s.end}
+	endAt := int64(0)
+	_, _, lost, err := scan.scan(s.base, func(f scanned) {
+		built.addFrame(f.Base, f.at, f.at != endAt)
+		endAt = f.endAt()
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.index, s.lost, s.indexed = built.index, lost, true
+	return nil
+}
+
+func (l *Log) hasIndex(s *segment) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.indexed
+}
+
+// extent is a run of whole frames in a segment.
+type extent struct {
+	at, endAt int64 // bytes
+	from, to  int64 // offsets
+}
+
+// located is where an offset is: in an extent, or in damage that is known already.
+type located struct {
+	extent
+	lost   bool
+	damage damage
+}
+
+// locate finds the extent to read for an offset: from one entry of the index to the next, not over damage,
+// and not again over what a reader who follows the tail has just read.
+func (l *Log) locate(s *segment, offset int64) located {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := extent{at: 0, from: s.base, endAt: s.size, to: s.end}
+	i := sort.Search(len(s.index), func(i int) bool { return s.index[i].offset > offset })
+	if i > 0 {
+		x.at, x.from = s.index[i-1].at, s.index[i-1].offset
+	}
+	if i < len(s.index) {
+		x.endAt, x.to = s.index[i].at, s.index[i].offset
+	}
+	for _, d := range s.lost {
+		if d.from <= offset && offset < d.to {
+			return located{extent: extent{from: d.from, to: d.to, at: d.at}, lost: true, damage: d}
+		}
+		if d.at >= x.at && d.from > offset && d.at < x.endAt {
+			x.endAt, x.to = d.at, d.from
+			break
+		}
+	}
+	if at, ok := l.cache.endOf(s.name(), offset); ok && offset > x.from {
+		x.at, x.from = at, offset
+	}
+	return located{extent: x}
+}
+
+// block is a decoded extent; it never changes.
+type block struct {
+	extent
+	file    string
+	frames  []decoded
+	damages []damage
+	bytes   int
+}
+
+// decoded is one verified frame.
+type decoded struct {
+	base    int64
+	records [][]byte
+}
+
+// readBlock reads an extent and verifies its frames. What looks damaged is read a second time before it is
+// called so.
+func readBlock(file io.ReaderAt, name string, x extent) (*block, error) {
+	buf, err := readExtent(file, x)
+	if err != nil {
+		return nil, err
+	}
+	b, whole := decode(buf, name, x)
+	if whole {
+		return b, nil
+	}
+	if buf, err = readExtent(file, x); err != nil {
+		return nil, err
+	}
+	if b, whole = decode(buf, name, x); whole {
+		return b, nil
+	}
+	return salvage(buf, name, x)
+}
+
+// readExtent returns the bytes of an extent; fewer when the file ends before.
+func readExtent(file io.ReaderAt, x extent) ([]byte, error) {
+	buf := make([]byte, x.endAt-x.at)
+	n, err := file.ReadAt(buf, x.at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return buf[:n], nil
+}
+
+// decode decodes an extent that is as it should be, and reports whether it is.
+func decode(buf []byte, name string, x extent) (*block, bool) {
+	b := &block{extent: x, file: name, bytes: len(buf)}
+	next := x.from
+	for len(buf) > 0 {
+		f, n, err := record.ParseFrame(buf)
+		if err != nil || f.Base != next || f.Next() > x.to {
+			return nil, false
+		}
+		b.add(f)
+		buf, next = buf[n:], f.Next()
+	}
+	return b, next == x.to
+}
+
+func (b *block) add(f record.Frame) {
+	d := decoded{f.Base, make([][]byte, 0, f.Count)}
+	for _, r := range f.Records() {
+		d.records = append(d.records, r)
+	}
+	b.frames = append(b.frames, d)
+	if f.Codec != record.CodecNone {
+		b.bytes += len(f.Body)
+	}
+	b.bytes += 24 * len(d.records)
+}
+
+// salvage decodes what is intact in a damaged extent.
+func salvage(buf []byte, name string, x extent) (*block, error) {
+	b := &block{extent: x, file: name, bytes: len(buf)}
+	s := scanner{file: bytes.NewReader(buf), size: int64(len(buf)), limit: x.to, sums: true}
+	_, _, lost, err := s.scan(x.from, func(found scanned) {
+		f, _, err := record.ParseFrame(buf[found.at:])
+		if err != nil {
+			b.damages = append(b.damages, damage{x.at + found.at, found.Base, found.Next(), err})
+			return
+		}
+		b.add(f)
+	})
+	for _, d := range lost {
+		d.at += x.at
+		b.damages = append(b.damages, d)
+	}
+	return b, err
+}
+
+// record returns a copy of the record at an offset, or a *CorruptError.
+func (b *block) record(offset int64) (Record, error) {
+	corrupt := &CorruptError{File: b.file, At: b.at, Offset: offset, Cause: ErrMissing}
+	i := sort.Search(len(b.frames), func(i int) bool { return b.frames[i].base > offset })
+	if i > 0 {
+		f := b.frames[i-1]
+		if n := offset - f.base; n < int64(len(f.records)) {
+			r, err := record.ParseRecord(f.records[n])
+			if err != nil {
+				corrupt.Cause = err
+				return Record{}, corrupt
+			}
+			return cloneRecord(r), nil
+		}
+	}
+	for _, d := range b.damages {
+		if d.from <= offset && offset < d.to {
+			corrupt.At, corrupt.Cause = d.at, d.cause
+		}
+	}
+	return Record{}, corrupt
+}
+
+// cloneRecord copies a record out of a block, key and payload in one piece.
+func cloneRecord(r record.Record) Record {
+	b := make([]byte, 0, len(r.Key)+len(r.Payload))
+	b = append(append(b, r.Key...), r.Payload...)
+	k := len(r.Key)
+	return Record{Key: b[:k:k], Payload: b[k:], CommittedMs: r.CommittedMs}
+}

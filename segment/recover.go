@@ -1,0 +1,200 @@
+package segment
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"narad/env"
+	"narad/record"
+	"narad/vfs"
+)
+
+// Open opens the log in a partition's directory, which stays the caller's and may hold other files. It
+// reads the newest segment only. When it returns, everything below the high watermark is durable.
+//
+// A torn tail is cut; damage with intact frames after it is kept as a gap. An error is one of the disk: the
+// log may be opened again later.
+func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
+	l := &Log{env: e, dir: dir, opt: o.withDefaults(), ended: e.NewEvent()}
+	if err := l.list(); err != nil {
+		return nil, fmt.Errorf("segment: open: %w", err)
+	}
+	if len(l.segs) == 0 {
+		l.opt.Event(Recovered{})
+		return l, nil
+	}
+	recovered, err := l.reopen()
+	if err != nil {
+		l.release()
+		return nil, fmt.Errorf("segment: open: %w", err)
+	}
+	l.opt.Event(recovered)
+	return l, nil
+}
+
+// list finds the segments and removes what an interrupted creation left.
+func (l *Log) list() error {
+	entries, err := l.dir.List()
+	if err != nil {
+		return err
+	}
+	for _, info := range entries {
+		if info.Dir {
+			continue
+		}
+		if _, ok := parseName(info.Name, tempSuffix); ok {
+			if err := l.dir.Remove(info.Name); err != nil {
+				return err
+			}
+		}
+		base, ok := parseName(info.Name, fileSuffix)
+		if !ok {
+			continue
+		}
+		if n := len(l.segs); n > 0 {
+			l.segs[n-1].end = base
+		}
+		l.segs = append(l.segs, &segment{base: base, end: base, size: info.Size, indexing: l.env.NewMutex()})
+	}
+	return nil
+}
+
+// parseName returns the base offset in a file name of this package.
+func parseName(name, suffix string) (int64, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != nameDigits {
+		return 0, false
+	}
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+	}
+	base, err := strconv.ParseInt(digits, 10, 64)
+	return base, err == nil
+}
+
+// reopen makes the newest segment the active one.
+//
+//  1. Scan it, verifying every checksum.
+//  2. Cut what follows the last intact frame.
+//  3. Write the last frame once more over itself, and sync. Only that frame can be unsynced, because every
+//     frame is synced before the next one is written. It may even look clean to the operating system after
+//     a sync that failed, in this process or an earlier one: a sync alone would then prove nothing.
+//  4. Sync the directory.
+//  5. Only now let the high watermark cover it all.
+func (l *Log) reopen() (Recovered, error) {
+	active := l.segs[len(l.segs)-1]
+	file, err := l.dir.Open(active.name())
+	if err != nil {
+		return Recovered{}, err
+	}
+	active.file, active.indexed = file, true
+	size, err := file.Size()
+	if err != nil {
+		return Recovered{}, err
+	}
+	var last *scanned
+	s := scanner{file: file, size: size, limit: math.MaxInt64, sums: true}
+	end, next, lost, err := s.scan(active.base, func(f scanned) {
+		active.addFrame(f.Base, f.at, last == nil || last.endAt() != f.at)
+		last = &f
+	})
+	if err != nil {
+		return Recovered{}, err
+	}
+	if end < size {
+		if err := file.Truncate(end); err != nil {
+			return Recovered{}, err
+		}
+		l.env.Point("segment: tail cut, not synced")
+	}
+	if last != nil {
+		if err := rewrite(file, *last); err != nil {
+			return Recovered{}, err
+		}
+	}
+	l.env.Point("segment: recovered, not synced")
+	if err := file.Sync(); err != nil {
+		return Recovered{}, err
+	}
+	if err := l.dir.Sync(); err != nil {
+		return Recovered{}, err
+	}
+	if l.floor, err = l.newestStamp(file, last); err != nil {
+		return Recovered{}, err
+	}
+	active.size, active.end, active.lost = end, next, lost
+	l.oldest.Store(l.segs[0].base)
+	l.hw.Store(next)
+	r := Recovered{Next: next, TailCut: size - end}
+	for _, d := range lost {
+		r.Gap += d.to - d.from
+	}
+	return r, nil
+}
+
+// rewrite writes a frame over itself, so that the next sync really writes it.
+func rewrite(file vfs.File, f scanned) error {
+	b := make([]byte, min(f.Size(), windowBytes))
+	for at := f.at; at < f.endAt(); at += int64(len(b)) {
+		b = b[:min(int64(len(b)), f.endAt()-at)]
+		if n, err := file.ReadAt(b, at); n < len(b) {
+			return fmt.Errorf("read frame to make durable: %w", noEOF(err))
+		}
+		if _, err := file.WriteAt(b, at); err != nil {
+			return fmt.Errorf("make frame durable: %w", err)
+		}
+	}
+	return nil
+}
+
+// noEOF turns the end of a file that should not end into an error that says so.
+func noEOF(err error) error {
+	if err == nil || err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// newestStamp returns the commit time of the newest record, which later ones may not go below. When the
+// active segment is still empty it is the newest one of the segment before. A record that cannot be read
+// sets no floor.
+func (l *Log) newestStamp(file vfs.File, last *scanned) (int64, error) {
+	if last == nil {
+		if len(l.segs) == 1 {
+			return math.MinInt64, nil
+		}
+		before := l.segs[len(l.segs)-2]
+		var err error
+		if file, err = l.dir.Open(before.name()); err != nil {
+			return 0, err
+		}
+		defer file.Close()
+		s := scanner{file: file, size: before.size, limit: before.end}
+		if _, _, _, err = s.scan(before.base, func(f scanned) { last = &f }); err != nil {
+			return 0, err
+		}
+		if last == nil {
+			return math.MinInt64, nil
+		}
+	}
+	b := make([]byte, last.Size())
+	if n, err := file.ReadAt(b, last.at); n < len(b) {
+		return 0, noEOF(err)
+	}
+	f, _, err := record.ParseFrame(b)
+	if err != nil {
+		return math.MinInt64, nil
+	}
+	floor := int64(math.MinInt64)
+	for _, b := range f.Records() {
+		if r, err := record.ParseRecord(b); err == nil {
+			floor = max(floor, r.CommittedMs)
+		}
+	}
+	return floor, nil
+}
