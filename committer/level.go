@@ -1,0 +1,76 @@
+package committer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"narad/vfs"
+)
+
+// levelStep levels consumer.offset of a quiet partition.
+func (c *Committer) levelStep(p *part) {
+	c.withPart(p, func(p *part) {
+		if p.levelable() {
+			c.level(p)
+		}
+	})
+}
+
+// level brings consumer.offset to the durable frontier, durably, inside the pinned directory.
+func (c *Committer) level(p *part) {
+	ev := Levelled{Key: p.key, Frontier: p.durable}
+	dir, err := c.pin(p.path)
+	if err == nil {
+		ev.Created, err = c.levelIn(p, dir)
+		dir.Close()
+	}
+	if err == errStrands {
+		c.strand(p)
+		return
+	}
+	ev.End = c.env.Now()
+	if err != nil {
+		ev.Err = fmt.Errorf("committer: level %v: %w", p.key, err)
+		c.fail(ev.Err)
+		c.change(p, func() { p.recheck, p.leveledAt = true, ev.End })
+	} else {
+		c.change(p, func() { p.leveledTo(ev.Frontier, ev.End) })
+	}
+	c.o.Event(ev)
+}
+
+func (c *Committer) levelIn(p *part, dir vfs.Dir) (created bool, err error) {
+	if dir.ID() != p.dir {
+		return false, errStrands
+	}
+	f, err := dir.Open(OffsetName)
+	exists := err == nil
+	if exists {
+		defer f.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err := c.same(p.path, p.dir); err != nil {
+		return false, err
+	}
+	if exists {
+		size, err := f.Size()
+		if err != nil {
+			return false, err
+		}
+		if size == offsetSize {
+			return false, overwrite(f, p.durable)
+		}
+	}
+	// A size that grows apart from its contents would show a frontier of zero: replace the whole file.
+	return true, vfs.ReplaceFile(dir, OffsetName, encodeOffset(p.durable))
+}
+
+// overwrite sets consumer.offset in place, by one write within one sector.
+func overwrite(f vfs.File, frontier int64) error {
+	if _, err := f.WriteAt(encodeOffset(frontier), 0); err != nil {
+		return err
+	}
+	return f.Sync()
+}

@@ -1,0 +1,174 @@
+package committer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"narad/vfs"
+)
+
+// primeStep primes k if nothing is held for it and it has a live shard.
+func (c *Committer) primeStep(k Key) {
+	if c.lookup(k) != nil || !c.begin(k) {
+		return // windowStep marks again what a forget is holding up
+	}
+	defer c.end()
+	s, identity, ok := c.snapshot(k)
+	if !ok || !c.proceed() {
+		return
+	}
+	p := &part{key: k, path: c.o.Path(k), turn: c.roster.turnOf(k), identity: identity, dir: s.Dir, heapIndex: -1}
+	p.roles = primeRoles(Slots{Newest: noSlot}, c.env.Now())
+	c.now.Primed++
+	c.count(p)
+	ev := Primed{Key: k, Anchor: noSlot, Start: c.env.Now()}
+	f, err := c.prime(p, &ev)
+	switch {
+	case err == errStrands:
+		c.install(p)
+		c.strand(p)
+		return
+	case err != nil:
+		ev.Err = err
+		c.fail(err)
+		c.again(k)
+	default:
+		c.install(p)
+		c.change(p, func() { c.roster.stamp(p) })
+		if !c.keep(p, f) {
+			f.Close()
+		}
+		ev.Anchor = p.anchor
+	}
+	ev.End = c.env.Now()
+	c.o.Event(ev)
+}
+
+// install makes p the state held for its key.
+func (c *Committer) install(p *part) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.roster.suspect, p.key)
+	c.roster.parts[p.key] = p
+}
+
+// prime makes everything durable that a later window write relies on, and fills in p. It returns
+// consumer.ahead.
+func (c *Committer) prime(p *part, ev *Primed) (vfs.File, error) {
+	dir, err := c.pin(p.path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if p.dir != (vfs.ID{}) && p.dir != dir.ID() {
+		return nil, errStrands // the shard was seeded from another directory
+	}
+	p.dir = dir.ID()
+	f, err := c.openAhead(p, dir, ev)
+	if err != nil {
+		return nil, err
+	}
+	slots, err := c.primeFile(p, dir, f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("committer: prime %v: %w", p.key, err)
+	}
+	p.file = f.ID()
+	p.roles = primeRoles(slots, c.env.Now())
+	c.env.Point("committer: primed, window not written")
+	return f, nil
+}
+
+// openAhead opens or creates consumer.ahead inside dir, and confirms that p's path still leads to dir.
+func (c *Committer) openAhead(p *part, dir vfs.Dir, ev *Primed) (vfs.File, error) {
+	f, err := dir.Open(AheadName)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = dir.Create(AheadName)
+		ev.Created = err == nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("committer: open %s of %v: %w", AheadName, p.key, err)
+	}
+	if err = c.same(p.path, p.dir); err == nil && c.isSuspect(p.key) {
+		return c.rebuild(p, dir, f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (c *Committer) isSuspect(k Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, yes := c.roster.suspect[k]
+	return yes
+}
+
+// rebuild replaces consumer.ahead, whose sync failed at the last attempt, by a new file with its newest
+// record: a second sync of the old one could not be believed (D4).
+func (c *Committer) rebuild(p *part, dir vfs.Dir, old vfs.File) (vfs.File, error) {
+	slots, err := readSlots(old, p.identity)
+	old.Close()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, aheadSize)
+	if slots.Newest != noSlot {
+		copy(data, slots.Slot[slots.Newest].raw)
+	}
+	if err := vfs.ReplaceFile(dir, AheadName, data); err != nil {
+		return nil, fmt.Errorf("committer: rebuild %s of %v: %w", AheadName, p.key, err)
+	}
+	f, err := dir.Open(AheadName)
+	if err != nil {
+		return nil, fmt.Errorf("committer: open rebuilt %s of %v: %w", AheadName, p.key, err)
+	}
+	return f, nil
+}
+
+// primeFile extends the file to both slots, reads them, and makes file and name durable.
+//
+// The newest record may be in the page cache of a process that died, or even in pages that a failed sync of
+// that process left clean, where a sync of ours would find nothing to do. So its bytes are written
+// again, unchanged, before the sync. The directory is synced also when the file was there: the process that
+// made it may have died in between.
+func (c *Committer) primeFile(p *part, dir vfs.Dir, f vfs.File) (Slots, error) {
+	size, err := f.Size()
+	if err != nil {
+		return Slots{}, err
+	}
+	if size < aheadSize {
+		if _, err := f.WriteAt(make([]byte, aheadSize-size), size); err != nil {
+			return Slots{}, err
+		}
+	}
+	slots, err := readSlots(f, p.identity)
+	if err != nil {
+		return Slots{}, err
+	}
+	if n := slots.Newest; n != noSlot {
+		if _, err := f.WriteAt(slots.Slot[n].raw, int64(n)*slotSize); err != nil {
+			return Slots{}, err
+		}
+	}
+	c.env.Point("committer: prime not synced")
+	if err := f.Sync(); err != nil {
+		c.suspect(p.key)
+		return Slots{}, err
+	}
+	if err := dir.Sync(); err != nil {
+		c.suspect(p.key)
+		return Slots{}, err
+	}
+	return slots, nil
+}
+
+// suspect notes that a sync of k's prime failed.
+func (c *Committer) suspect(k Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roster.suspect[k] = struct{}{}
+}
