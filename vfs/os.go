@@ -206,7 +206,7 @@ func (d *osDir) Rename(source, target string) error {
 	if err := d.check("rename", target); err != nil {
 		return err
 	}
-	return escapeIsInvalid(d.rename(source, target))
+	return d.rename(source, target)
 }
 
 func (d *osDir) Remove(name string) error {

@@ -38,6 +38,8 @@ func statAt(dir *os.File, name string) (Info, error) {
 	return info, nil
 }
 
+// statID relies on a kernel that stamps births finer than its tick (6.13 or later). On an older one a file that
+// gets the inode number of another within the tick, a few milliseconds, has its ID too.
 func statID(st *unix.Statx_t) ID {
 	id := ID{Device: unix.Mkdev(st.Dev_major, st.Dev_minor), Inode: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {

@@ -53,7 +53,7 @@ func (d *osDir) rename(source, target string) error {
 	if err == nil {
 		return nil
 	}
-	return &os.LinkError{Op: "rename", Old: source, New: target, Err: cause(err)}
+	return &os.LinkError{Op: "rename", Old: source, New: target, Err: cause(escapeIsInvalid(err))}
 }
 
 // lockFile takes the whole-file lock, which belongs to this open file and not to the process.

@@ -28,7 +28,8 @@ type FS interface {
 // Every name is a slash-separated path below the directory ("orders/p00000"); one that is empty, absolute
 // or escapes is refused with [fs.ErrInvalid]. Errors wrap the values of io/fs and syscall: test them with
 // errors.Is against [fs.ErrNotExist], [fs.ErrExist], syscall.ENOSPC, syscall.EIO and so on. After Close
-// every call answers an error that wraps [fs.ErrClosed].
+// every call, a second Close too, answers an error that wraps [fs.ErrClosed]; only ID still answers. What was
+// opened through a Dir stays open when the Dir is closed.
 //
 // A Dir may be used by several tasks at once.
 type Dir interface {
@@ -47,14 +48,17 @@ type Dir interface {
 	// List describes the entries of this directory, ordered by name.
 	List() ([]Info, error)
 	// Rename gives the file or directory at source the name target, replacing a file (or an empty
-	// directory) of that name, atomically for every observer. It is durable after a Sync of both parents.
+	// directory) of that name, atomically for every observer. A file replaces only a file and a directory
+	// only a directory; one that is not empty is fs.ErrExist. It is durable after a Sync of both parents.
 	Rename(source, target string) error
-	// Remove removes a file or an empty directory. It is durable after a Sync of the parent.
+	// Remove removes a file or an empty directory; one that is not empty is fs.ErrExist. Open handles of a
+	// removed file keep working. It is durable after a Sync of the parent.
 	Remove(name string) error
 	// Sync makes the names in this directory durable (rule D3).
 	Sync() error
 	// Lock takes the exclusive advisory lock named name, creating its file, and holds it until the closer
-	// is closed or the process dies. It does not wait: a lock that another holds is [ErrLocked].
+	// is closed or the process dies. It does not wait: a lock that another handle holds, in this process or
+	// in another, is [ErrLocked]. The file stays when the lock is released.
 	Lock(name string) (io.Closer, error)
 	// ID identifies the directory itself, whatever its path is now.
 	ID() ID
@@ -62,7 +66,9 @@ type Dir interface {
 	Close() error
 }
 
-// File is an open file. Reads and writes name their position and may run concurrently on disjoint ranges.
+// File is an open file. Reads and writes name their position and may run concurrently on disjoint ranges. A
+// negative position or size is refused. After Close every call but ID answers an error that wraps
+// [fs.ErrClosed].
 type File interface {
 	// ReadAt reads len(p) bytes at off and returns io.EOF with a short count at the end of the file.
 	io.ReaderAt
