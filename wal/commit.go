@@ -1,0 +1,228 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"narad/vfs"
+)
+
+// syncLoop is the one task that writes segments. It alone holds the active file, so a failure it meets is
+// latched before anything else can be written.
+func (l *Log) syncLoop() {
+	for {
+		b, roll, ok := l.takeWork()
+		switch {
+		case b != nil:
+			l.commit(b)
+			l.returnBatch(b)
+		case roll:
+			l.rollIdle()
+		case !ok:
+			return
+		default:
+			l.wake.Park()
+		}
+	}
+}
+
+// takeWork returns the staged batch, or whether a roll is wanted; ok is false when nothing will come any more.
+func (l *Log) takeWork() (b *batch, roll, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open.records > 0 {
+		b = l.open
+		l.open, l.spare = l.spare, nil
+		l.stageQueueLocked()
+		return b, false, true
+	}
+	roll, l.rollWanted = l.rollWanted && l.err == nil && !l.closing, false
+	return nil, roll, !l.closing
+}
+
+func (l *Log) returnBatch(b *batch) {
+	b.reset(l.options.BatchBytes)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spare = b
+}
+
+// commit writes b, syncs it and tells its writers. It is one write and one sync unless b crosses the end of
+// a segment or is larger than maxUnsynced: then every part is durable before the next is written.
+func (l *Log) commit(b *batch) {
+	rest, first, left := b.frames, b.first, b.records
+	for left > 0 {
+		size, records := l.nextPart(rest, left)
+		if size == 0 {
+			if !l.rollFor(b, first) {
+				return
+			}
+			continue
+		}
+		if err := l.writePart(rest[:size]); err != nil {
+			l.latch(b, err, BatchSynced{First: first, Next: first + uint64(records), Records: records, Bytes: size, Err: err})
+			return
+		}
+		l.announce(b, first, records, size)
+		rest, first, left = rest[size:], first+uint64(records), left-records
+	}
+}
+
+// nextPart returns how much of the frames goes into the active segment by one write: nothing when the
+// segment is full.
+func (l *Log) nextPart(frames []byte, left int) (size, records int) {
+	room := l.options.SegmentBytes - l.tail.seg.size
+	limit := min(room, maxUnsynced)
+	if int64(len(frames)) <= limit {
+		return len(frames), left
+	}
+	size, records = wholeFrames(frames, limit)
+	if size == 0 && l.tail.seg.size == 0 {
+		return frameSize(frames), 1 // larger than a segment: it gets one of its own
+	}
+	return size, records
+}
+
+func (l *Log) writePart(frames []byte) error {
+	seg := l.tail.seg
+	l.env.Point("wal: batch staged, not written")
+	if _, err := l.tail.file.WriteAt(frames, seg.size); err != nil {
+		return fmt.Errorf("write %d bytes at %d of %s: %w", len(frames), seg.size, seg.name(), err)
+	}
+	l.env.Point("wal: batch written, not synced")
+	if err := l.tail.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", seg.name(), err)
+	}
+	l.env.Point("wal: batch synced, not announced")
+	return nil
+}
+
+// announce makes a part that is durable visible and wakes the writers whose last record is in it.
+func (l *Log) announce(b *batch, first uint64, records, size int) {
+	var done writerList
+	next := first + uint64(records)
+	l.mu.Lock()
+	l.tail.seg.extend(first, next, int64(size))
+	l.next.Store(next)
+	for w := b.writers.head; w != nil && w.first+uint64(w.count) <= next; w = b.writers.head {
+		done.push(b.writers.pop())
+	}
+	l.mu.Unlock()
+	l.options.Event(BatchSynced{First: first, Next: next, Records: records, Bytes: size})
+	l.options.OnDurable()
+	done.finish(nil)
+}
+
+// latch makes the log refuse everything from now on and fails b and whatever waits. The caller is the sync
+// task, right after the failure, so nothing is written behind it.
+func (l *Log) latch(b *batch, cause error, events ...Event) {
+	failed := &FailedError{Cause: cause}
+	var lost writerList
+	l.mu.Lock()
+	l.err = failed
+	if b != nil {
+		lost.take(&b.writers)
+	}
+	lost.take(&l.open.writers)
+	lost.take(&l.queue)
+	l.open.reset(l.options.BatchBytes)
+	l.mu.Unlock()
+	for _, event := range append(events, Failed{Err: failed}) {
+		l.options.Event(event)
+	}
+	lost.finish(failed)
+}
+
+// rollFor rolls in the middle of b, whose frame first is the next to be written. When it reports false, b has
+// failed.
+func (l *Log) rollFor(b *batch, first uint64) bool {
+	latched, err := l.roll(first)
+	if err == nil {
+		return true
+	}
+	if latched {
+		l.latch(b, err)
+	} else {
+		l.withdraw(b, first, err)
+	}
+	return false
+}
+
+// withdraw fails what is staged although nothing of it has been written from record next on, and takes the
+// sequence numbers back. Appends that were not staged yet are staged now, so they try again.
+func (l *Log) withdraw(b *batch, next uint64, err error) {
+	var lost writerList
+	l.mu.Lock()
+	lost.take(&b.writers)
+	lost.take(&l.open.writers)
+	l.open.reset(l.options.BatchBytes)
+	l.staged = next
+	l.stageQueueLocked()
+	l.mu.Unlock()
+	lost.finish(err)
+}
+
+// rollIdle rolls because every record of the active segment is done with.
+func (l *Log) rollIdle() {
+	if l.tail.seg.size < l.options.IdleRollBytes {
+		return
+	}
+	if latched, err := l.roll(l.tail.seg.next); latched {
+		l.latch(nil, err)
+	}
+}
+
+// roll makes a new segment for the records from first on the active one. All that is in the old one is
+// durable already. The new name is durable before roll returns, so before anything in it is acknowledged.
+// When it fails, latched tells that the state of the directory is unknown; otherwise nothing has changed.
+func (l *Log) roll(first uint64) (latched bool, err error) {
+	seg := newSegment(first)
+	file, latched, err := l.createSegment(seg)
+	if err != nil {
+		err = fmt.Errorf("create segment %s: %w", seg.name(), err)
+		l.options.Event(RollFailed{File: seg.name(), Err: err})
+		return latched, err
+	}
+	l.tail.file.Close() // everything in it has been synced; nothing depends on the outcome
+	l.mu.Lock()
+	l.segments = append(l.segments, seg)
+	l.mu.Unlock()
+	l.tail.file, l.tail.seg = file, seg
+	l.options.Event(SegmentRolled{First: first})
+	l.point.wantCompaction()
+	return false, nil
+}
+
+func (l *Log) createSegment(seg *segment) (file vfs.File, latched bool, err error) {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	file, err = l.dir.Create(seg.name())
+	if errors.Is(err, fs.ErrExist) {
+		file, err = l.replaceStray(seg)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	l.env.Point("wal: segment created, directory not synced")
+	if err := l.dir.Sync(); err != nil {
+		file.Close()
+		return nil, true, err
+	}
+	return file, false, nil
+}
+
+// replaceStray replaces an empty file that a creation left although it failed.
+func (l *Log) replaceStray(seg *segment) (vfs.File, error) {
+	info, err := l.dir.Stat(seg.name())
+	if err != nil {
+		return nil, err
+	}
+	if info.Dir || info.Size != 0 {
+		return nil, fs.ErrExist
+	}
+	if err := l.dir.Remove(seg.name()); err != nil {
+		return nil, err
+	}
+	return l.dir.Create(seg.name())
+}

@@ -1,0 +1,63 @@
+package wal
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// compact removes the sealed segments that are wholly below the durable checkpoint, oldest first, each name
+// made durable before the next goes, so that what is left is always a run without a gap. When all that is
+// left is done with, it has the active segment rolled, to remove it afterwards.
+func (l *Log) compact() {
+	_, durable := l.Checkpoint()
+	for {
+		seg := l.removable(durable)
+		if seg == nil {
+			break
+		}
+		err := l.removeSegment(seg)
+		l.options.Event(SegmentRemoved{First: seg.first, Next: seg.next, Err: err})
+		if err != nil {
+			return // the next synced checkpoint tries again
+		}
+	}
+	l.wantIdleRoll(durable)
+}
+
+// removable returns the oldest segment if nothing in it is needed.
+func (l *Log) removable(durable uint64) *segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.segments) < 2 || l.segments[0].next > durable {
+		return nil
+	}
+	return l.segments[0]
+}
+
+func (l *Log) removeSegment(seg *segment) error {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	if err := l.dir.Remove(seg.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	l.env.Point("wal: segment removed, directory not synced")
+	if err := l.dir.Sync(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.segments = l.segments[1:]
+	l.mu.Unlock()
+	return nil
+}
+
+// wantIdleRoll asks the sync task to roll when the active segment holds nothing that is needed.
+func (l *Log) wantIdleRoll(durable uint64) {
+	l.mu.Lock()
+	active := l.segments[len(l.segments)-1]
+	idle := active.next <= durable && active.size >= l.options.IdleRollBytes && l.open.records == 0
+	l.rollWanted = l.rollWanted || idle
+	l.mu.Unlock()
+	if idle {
+		l.wake.Unpark()
+	}
+}

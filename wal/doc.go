@@ -1,0 +1,2 @@
+// Package wal is the ingress write-ahead log.
+package wal

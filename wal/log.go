@@ -1,0 +1,196 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"narad/env"
+	"narad/record"
+	"narad/vfs"
+)
+
+// maxUnsynced is the largest number of bytes that are written between two syncs of a segment. Recovery
+// relies on it: what lies further than this behind a torn frame was written after the frame was synced.
+const maxUnsynced = record.WALHeaderSize + record.MaxWALRecord
+
+// Log is an open ingress log. Its methods may be called by several tasks at once.
+//
+// Lock order: dirMu and point.io, which span I/O and are never held together, come before mu and point.mu,
+// which guard memory and are never held together either.
+type Log struct {
+	env     *env.Env
+	dir     vfs.Dir
+	options Options
+	tasks   *env.Group
+	next    atomic.Uint64 // durable end; advanced by the sync task under mu
+	point   checkpoint
+
+	// dirMu spans every change of names together with the directory sync that follows it, so that a failed
+	// sync is always the one of the task that made the change.
+	dirMu *env.Mutex
+
+	// tail is the end of the active segment. It belongs to the sync task.
+	tail struct {
+		file vfs.File
+		seg  *segment // fields are written under mu
+	}
+
+	wake env.Waiter // of the sync task
+
+	mu         sync.Mutex // guards the fields below
+	open       *batch     // takes appends
+	spare      *batch     // empty; nil while the sync task writes it
+	staged     uint64     // sequence number of the next record to be staged
+	queue      writerList // appends that wait for room in open
+	segments   []*segment // oldest first; the last is active
+	free       *writer    // writers out of use
+	rollWanted bool
+	closing    bool
+	err        error // *FailedError once the log has latched
+}
+
+// Open opens the log in dir, an existing directory whose name is durable, and makes what it finds there
+// durable before it returns. It owns dir from then on, also when it fails. It returns a *[CorruptError],
+// having changed nothing, when the files are damaged in a way that could have hit acknowledged records.
+func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
+	if err := o.Validate(); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	l := &Log{env: e, dir: dir, options: o.withDefaults(), tasks: e.NewGroup(), dirMu: e.NewMutex()}
+	l.open, l.spare = &batch{}, &batch{}
+	l.wake.Init(e)
+	l.point.init(e)
+	recovered, err := l.load()
+	if err != nil {
+		l.closeFiles()
+		return nil, fmt.Errorf("open ingress log: %w", err)
+	}
+	l.staged = recovered.Next
+	l.next.Store(recovered.Next)
+	l.options.Event(recovered)
+	l.tasks.Go("wal sync", l.syncLoop)
+	l.tasks.Go("wal checkpoint", l.checkpointLoop)
+	return l, nil
+}
+
+// Append adds the payloads to the log with consecutive sequence numbers, the first of which it returns, and
+// blocks until all of them are durable. The payloads are copied; the caller may reuse them afterwards.
+//
+// On error some of the first payloads, perhaps all, may be in the log and become durable all the same, unless the
+// error is ErrSize or ErrClosed. A *[FailedError] means that the log accepts nothing until it is reopened.
+func (l *Log) Append(payloads ...[]byte) (first uint64, err error) {
+	need, err := framesSize(payloads)
+	if err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	if err := l.refusalLocked(); err != nil {
+		l.mu.Unlock()
+		return 0, err
+	}
+	w := l.takeWriterLocked()
+	w.need = need
+	if l.queue.head == nil && l.open.fits(need, l.options.BatchBytes) {
+		l.stageLocked(w, payloads)
+	} else {
+		w.payloads = append(w.payloads[:0], payloads...)
+		l.queue.push(w)
+	}
+	l.mu.Unlock()
+
+	w.waiter.Park()
+	if first, err = w.first, w.err; err != nil {
+		first = 0
+	}
+	l.giveWriter(w)
+	return first, err
+}
+
+// Next returns the durable end: every record with a lower sequence number is durable.
+func (l *Log) Next() uint64 { return l.next.Load() }
+
+// Err returns the *[FailedError] of a log that has failed, else nil. It stays until the log is reopened.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Close waits for the appends under way, syncs the checkpoint and releases the files. Readers must be
+// closed by their owners. Further calls return ErrClosed.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closing {
+		l.mu.Unlock()
+		return ErrClosed
+	}
+	l.closing = true
+	l.mu.Unlock()
+	l.wake.Unpark()
+	l.point.wake.Unpark()
+	l.tasks.Wait()
+	return errors.Join(l.point.close(l), l.closeFiles())
+}
+
+func (l *Log) closeFiles() error {
+	var errs []error
+	if l.tail.file != nil {
+		errs = append(errs, l.tail.file.Close())
+	}
+	if l.point.file != nil {
+		errs = append(errs, l.point.file.Close())
+	}
+	return errors.Join(append(errs, l.dir.Close())...)
+}
+
+// refusalLocked returns why the log accepts nothing, or nil.
+func (l *Log) refusalLocked() error {
+	if l.err != nil {
+		return l.err
+	}
+	if l.closing {
+		return ErrClosed
+	}
+	return nil
+}
+
+// stageLocked stages the payloads of w in the open batch and wakes the sync task for the first of them.
+func (l *Log) stageLocked(w *writer, payloads [][]byte) {
+	if l.open.records == 0 {
+		l.wake.Unpark()
+	}
+	l.open.stage(w, l.staged, payloads, l.options.BatchBytes)
+	l.staged += uint64(len(payloads))
+}
+
+// stageQueueLocked stages waiting appends, in their order, as long as they fit.
+func (l *Log) stageQueueLocked() {
+	for l.queue.head != nil && l.open.fits(l.queue.head.need, l.options.BatchBytes) {
+		w := l.queue.pop()
+		l.stageLocked(w, w.payloads)
+		clear(w.payloads)
+	}
+}
+
+func (l *Log) takeWriterLocked() *writer {
+	w := l.free
+	if w == nil {
+		w = &writer{}
+		w.waiter.Init(l.env)
+		return w
+	}
+	l.free = w.link
+	w.link = nil
+	return w
+}
+
+func (l *Log) giveWriter(w *writer) {
+	clear(w.payloads)
+	w.payloads, w.err = w.payloads[:0], nil
+	l.mu.Lock()
+	w.link, l.free = l.free, w
+	l.mu.Unlock()
+}

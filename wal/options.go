@@ -1,0 +1,63 @@
+package wal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options tune a log. The zero value of a field means its default.
+type Options struct {
+	// SegmentBytes is the size at which a segment file ends and the next begins. A record that is larger
+	// gets a segment of its own. Default 64 MiB.
+	SegmentBytes int64
+	// BatchBytes bounds what is staged for the next write while another is under way; appends beyond it
+	// wait. One Append that is larger is staged when nothing else is. Default 4 MiB.
+	BatchBytes int
+	// CheckpointSync is the longest time for which a stored checkpoint stays unsynced. Default 250 ms.
+	CheckpointSync time.Duration
+	// IdleRollBytes is the size from which the active segment is rolled once every record in it is below the
+	// durable checkpoint, so that its space can be reclaimed. Default 1 MiB.
+	IdleRollBytes int64
+	// OnDurable is called after the durable end advanced, by the task that syncs. It must not block.
+	OnDurable func()
+	// Event is told what the log does, from the task that does it, with no lock held. It must not block or
+	// call the log.
+	Event func(Event)
+}
+
+func (o Options) withDefaults() Options {
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = 64 << 20
+	}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = 4 << 20
+	}
+	if o.CheckpointSync == 0 {
+		o.CheckpointSync = 250 * time.Millisecond
+	}
+	if o.IdleRollBytes == 0 {
+		o.IdleRollBytes = 1 << 20
+	}
+	if o.OnDurable == nil {
+		o.OnDurable = func() {}
+	}
+	if o.Event == nil {
+		o.Event = func(Event) {}
+	}
+	return o
+}
+
+// Validate returns an error that names the first field that makes no sense.
+func (o Options) Validate() error {
+	switch {
+	case o.SegmentBytes < 0:
+		return fmt.Errorf("wal: SegmentBytes is %d", o.SegmentBytes)
+	case o.BatchBytes < 0:
+		return fmt.Errorf("wal: BatchBytes is %d", o.BatchBytes)
+	case o.CheckpointSync < 0:
+		return fmt.Errorf("wal: CheckpointSync is %v", o.CheckpointSync)
+	case o.IdleRollBytes < 0:
+		return fmt.Errorf("wal: IdleRollBytes is %d", o.IdleRollBytes)
+	}
+	return nil
+}
