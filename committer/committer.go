@@ -84,8 +84,9 @@ func (c *Committer) Dirty(k Key) {
 	}
 }
 
-// Touch says that a shard of k was created after an unclean start: its state, which may be in the page cache
-// only, is made durable within an interval even if nobody acks. It never blocks.
+// Touch says that k was found after an unclean start: what its consumer.ahead holds, which may be in the
+// page cache only, is made durable within an interval even if nobody acks, whether or not k has a shard. It
+// never blocks.
 func (c *Committer) Touch(k Key) {
 	now := c.env.Now()
 	c.mu.Lock()
@@ -168,7 +169,13 @@ func (c *Committer) tick() {
 	c.tickNo++
 	c.now = TickDone{Start: c.env.Now()}
 	c.mu.Lock()
-	c.keys = c.roster.takeDirty(c.keys[:0], c.now.Start, c.force)
+	c.keys = c.roster.takeTouched(c.keys[:0], c.now.Start, c.force)
+	c.mu.Unlock()
+	for _, k := range c.keys {
+		c.touchStep(k)
+	}
+	c.mu.Lock()
+	c.keys = c.roster.takeDirty(c.keys[:0])
 	c.mu.Unlock()
 	for _, k := range c.keys {
 		c.primeStep(k)

@@ -12,8 +12,8 @@ import (
 
 // Names of the state files in a partition's directory.
 const (
-	AheadName  = "consumer.ahead"
-	OffsetName = "consumer.offset"
+	AheadFile  = "consumer.ahead"
+	OffsetFile = "consumer.offset"
 )
 
 const offsetSize = 8
@@ -57,12 +57,12 @@ type Slots struct {
 // ReadSlots reads consumer.ahead in dir without changing anything and says which slot wins and why the other
 // one lost. With a zero identity slots of any identity are usable. A missing file is no error.
 func ReadSlots(dir vfs.Dir, identity uint64) (Slots, error) {
-	f, err := dir.Open(AheadName)
+	f, err := dir.Open(AheadFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return chooseSlots(nil, identity), nil
 	}
 	if err != nil {
-		return Slots{}, fmt.Errorf("committer: open %s: %w", AheadName, err)
+		return Slots{}, fmt.Errorf("committer: open %s: %w", AheadFile, err)
 	}
 	defer f.Close()
 	return readSlots(f, identity)
@@ -71,12 +71,12 @@ func ReadSlots(dir vfs.Dir, identity uint64) (Slots, error) {
 func readSlots(f vfs.File, identity uint64) (Slots, error) {
 	size, err := f.Size()
 	if err != nil {
-		return Slots{}, fmt.Errorf("committer: size of %s: %w", AheadName, err)
+		return Slots{}, fmt.Errorf("committer: size of %s: %w", AheadFile, err)
 	}
 	data := make([]byte, min(size, aheadSize))
 	n, err := f.ReadAt(data, 0)
 	if err != nil && (err != io.EOF || n < len(data)) {
-		return Slots{}, fmt.Errorf("committer: read %s: %w", AheadName, err)
+		return Slots{}, fmt.Errorf("committer: read %s: %w", AheadFile, err)
 	}
 	s := chooseSlots(data, identity)
 	s.Exists, s.Size = true, size
@@ -113,7 +113,7 @@ func reportSlot(slot []byte, index int, identity uint64) SlotReport {
 		err = fmt.Errorf("%w: %016x", ErrForeign, r.identity)
 	}
 	if err != nil {
-		report.Err = &CorruptError{File: AheadName, Offset: int64(index) * slotSize, Cause: err}
+		report.Err = &CorruptError{File: AheadFile, Offset: int64(index) * slotSize, Cause: err}
 		return report
 	}
 	length := headerSize + int(binary.LittleEndian.Uint32(slot[36:]))
@@ -163,25 +163,25 @@ func encodeOffset(frontier int64) []byte {
 // readOffset reads consumer.offset in dir. A missing file is -1; contents that count as absent are -1 and a
 // reason.
 func readOffset(dir vfs.Dir) (frontier int64, absent error, err error) {
-	f, err := dir.Open(OffsetName)
+	f, err := dir.Open(OffsetFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return -1, nil, nil
 	}
 	if err != nil {
-		return -1, nil, fmt.Errorf("committer: open %s: %w", OffsetName, err)
+		return -1, nil, fmt.Errorf("committer: open %s: %w", OffsetFile, err)
 	}
 	defer f.Close()
 	data := make([]byte, offsetSize+1) // one more, to see a file that is too long
 	n, err := f.ReadAt(data, 0)
 	if err != nil && err != io.EOF {
-		return -1, nil, fmt.Errorf("committer: read %s: %w", OffsetName, err)
+		return -1, nil, fmt.Errorf("committer: read %s: %w", OffsetFile, err)
 	}
 	frontier, absent = decodeOffset(data[:n])
 	if n == 0 {
 		return -1, nil, nil // an empty file is none
 	}
 	if absent != nil {
-		absent = &CorruptError{File: OffsetName, Cause: absent}
+		absent = &CorruptError{File: OffsetFile, Cause: absent}
 	}
 	return frontier, absent, nil
 }

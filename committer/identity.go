@@ -31,7 +31,7 @@ func (c *Committer) check(p *part) error {
 	if err := c.same(p.path, p.dir); err != nil {
 		return err
 	}
-	return c.same(p.path+"/"+AheadName, p.file)
+	return c.same(p.path+"/"+AheadFile, p.file)
 }
 
 // pin opens the directory at path.
@@ -75,7 +75,7 @@ func (c *Committer) reopen(p *part) (vfs.File, error) {
 }
 
 func (c *Committer) openSame(p *part) (vfs.File, error) {
-	path := p.path + "/" + AheadName
+	path := p.path + "/" + AheadFile
 	f, err := c.o.Root.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errStrands

@@ -44,7 +44,7 @@ func (c *Committer) levelIn(p *part, dir vfs.Dir) (created bool, err error) {
 	if dir.ID() != p.dir {
 		return false, errStrands
 	}
-	f, err := dir.Open(OffsetName)
+	f, err := dir.Open(OffsetFile)
 	exists := err == nil
 	if exists {
 		defer f.Close()
@@ -64,7 +64,7 @@ func (c *Committer) levelIn(p *part, dir vfs.Dir) (created bool, err error) {
 		}
 	}
 	// A size that grows apart from its contents would show a frontier of zero: replace the whole file.
-	return true, vfs.ReplaceFile(dir, OffsetName, encodeOffset(p.durable))
+	return true, vfs.ReplaceFile(dir, OffsetFile, encodeOffset(p.durable))
 }
 
 // overwrite sets consumer.offset in place, by one write within one sector.

@@ -40,7 +40,7 @@ const (
 // except by [Committer.Close].
 const LevelEvery = 30 * time.Second
 
-// maxHeld bounds the descriptors that [HeldDescriptors] grants.
+// maxHeld bounds the descriptors that [MaxOpenDefault] grants.
 const maxHeld = 4096
 
 // Options configure a committer.
@@ -54,21 +54,25 @@ type Options struct {
 	// Path returns the directory of a partition, relative to Root. It must always answer the same.
 	Path func(Key) string
 	// State returns what is settled now in the live shard of a partition and the identity that its slots
-	// carry. It appends the offsets above the frontier to dst, which is empty. With ok false there is no
-	// shard and nothing is written. It is called by the committer's task without any lock of the committer
-	// held, and must not park.
+	// carry, which is not zero. It appends the offsets above the frontier to dst, which is empty. With ok false
+	// there is no shard and nothing is written; the identity then says whose slots a [Committer.Touch] may
+	// sync, zero for none. It is called by the committer's task without any lock of the committer held, and
+	// must not park.
 	State func(k Key, dst []int64) (s State, identity uint64, ok bool)
-	// MaxOpen is the number of consumer.ahead descriptors kept open, at least 1; see [HeldDescriptors].
+	// MaxOpen is the number of consumer.ahead descriptors kept open, at least 1; see [MaxOpenDefault].
 	MaxOpen int
 	// Event, when set, is told what happens: by the committer's task and, for a [Forgotten], by the caller of
 	// Forget. It must not park and must not call the committer.
 	Event func(Event)
 }
 
-// HeldDescriptors returns how many descriptors a committer may keep open under a soft limit of open files:
-// a quarter of the limit, between 1 and 4096.
-func HeldDescriptors(softLimit uint64) int {
-	return int(max(1, min(maxHeld, softLimit/4)))
+// MaxOpenDefault returns how many descriptors a committer may keep open under a soft limit of open files: a
+// quarter of the limit, between 1 and 4096, or 4096 when the limit is not known (0).
+func MaxOpenDefault(softLimit int) int {
+	if softLimit <= 0 {
+		return maxHeld
+	}
+	return max(1, min(maxHeld, softLimit/4))
 }
 
 func (o Options) withDefaults() Options {

@@ -29,8 +29,8 @@ type part struct {
 	ticked    uint64 // number of the last tick that counted it
 }
 
-// mark is a partition whose state is to be written although nobody acked: not before its turn.
-type mark struct {
+// touch is a partition that is to be primed although nobody acked: not before its turn.
+type touch struct {
 	key   Key
 	turn  int
 	since env.Instant
@@ -45,7 +45,7 @@ type roster struct {
 	parts    map[Key]*part
 	dirtySet map[Key]struct{}
 	dirty    []Key // in the order of the marks
-	touched  []mark
+	touched  []touch
 	suspect  map[Key]struct{} // the sync of the last prime failed
 
 	pending []*part   // written, not written out, in the order of their first write
@@ -73,25 +73,30 @@ func (r *roster) mark(k Key) {
 	r.dirty = append(r.dirty, k)
 }
 
-// touch makes k dirty at its turn, within an interval of now.
+// touch notes that k is to be primed at its turn, within an interval of now.
 func (r *roster) touch(k Key, now env.Instant) {
-	r.touched = append(r.touched, mark{key: k, turn: r.turnOf(k), since: now})
+	r.touched = append(r.touched, touch{key: k, turn: r.turnOf(k), since: now})
 }
 
-// takeDirty empties the set of dirty partitions into dst, in the order of the marks. With all it takes
-// the touched ones before their turn.
-func (r *roster) takeDirty(dst []Key, now env.Instant, all bool) []Key {
+// takeTouched moves the touched partitions to prime at a tick into dst: those of its turn, and those that
+// cannot wait for another one. With all it takes every one.
+func (r *roster) takeTouched(dst []Key, now env.Instant, all bool) []Key {
 	kept := r.touched[:0]
 	for _, t := range r.touched {
 		switch {
 		case r.parts[t.key] != nil: // an ack was faster
 		case all || t.turn == r.turn || now.Sub(t.since)+r.tick >= r.interval:
-			r.mark(t.key)
+			dst = append(dst, t.key)
 		default:
 			kept = append(kept, t)
 		}
 	}
 	r.touched = kept
+	return dst
+}
+
+// takeDirty moves the dirty partitions into dst, in the order of the marks.
+func (r *roster) takeDirty(dst []Key) []Key {
 	dst = append(dst, r.dirty...)
 	r.dirty = r.dirty[:0]
 	clear(r.dirtySet)

@@ -23,7 +23,7 @@ func (c *Committer) primeStep(k Key) {
 	c.now.Primed++
 	c.count(p)
 	ev := Primed{Key: k, Anchor: noSlot, Start: c.env.Now()}
-	f, err := c.prime(p, &ev)
+	f, err := c.prime(p, &ev, true)
 	switch {
 	case err == errStrands:
 		c.install(p)
@@ -45,17 +45,67 @@ func (c *Committer) primeStep(k Key) {
 	c.o.Event(ev)
 }
 
-// install makes p the state held for its key.
-func (c *Committer) install(p *part) {
+// touchStep makes durable what k's consumer.ahead holds after an unclean start. With a shard that is a prime,
+// and the window that follows it; without one the file is primed and nothing is held.
+func (c *Committer) touchStep(k Key) {
+	if !c.begin(k) {
+		c.touchAgain(k)
+		return
+	}
+	defer c.end()
+	_, identity, alive := c.snapshot(k)
+	switch {
+	case alive:
+		c.again(k)
+	case identity == 0:
+	case !c.proceed():
+		c.touchAgain(k)
+	default:
+		c.primeUnheld(k, identity)
+	}
+}
+
+func (c *Committer) touchAgain(k Key) {
+	now := c.env.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.roster.suspect, p.key)
+	c.roster.touch(k, now)
+}
+
+// primeUnheld primes k and keeps nothing. A directory or file that is gone leaves nothing to do.
+func (c *Committer) primeUnheld(k Key, identity uint64) {
+	p := &part{key: k, path: c.o.Path(k), identity: identity}
+	c.now.Primed++
+	c.count(p)
+	ev := Primed{Key: k, Anchor: noSlot, Start: c.env.Now()}
+	f, err := c.prime(p, &ev, false)
+	switch {
+	case err == errStrands:
+		return
+	case err != nil:
+		ev.Err = err
+		c.fail(err)
+		c.touchAgain(k)
+	default:
+		f.Close()
+		c.trust(k)
+		ev.Anchor = p.anchor
+	}
+	ev.End = c.env.Now()
+	c.o.Event(ev)
+}
+
+// install makes p the state held for its key.
+func (c *Committer) install(p *part) {
+	c.trust(p.key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.roster.parts[p.key] = p
 }
 
 // prime makes everything durable that a later window write relies on, and fills in p. It returns
-// consumer.ahead.
-func (c *Committer) prime(p *part, ev *Primed) (vfs.File, error) {
+// consumer.ahead, which it makes only if create says so.
+func (c *Committer) prime(p *part, ev *Primed, create bool) (vfs.File, error) {
 	dir, err := c.pin(p.path)
 	if err != nil {
 		return nil, err
@@ -65,7 +115,7 @@ func (c *Committer) prime(p *part, ev *Primed) (vfs.File, error) {
 		return nil, errStrands // the shard was seeded from another directory
 	}
 	p.dir = dir.ID()
-	f, err := c.openAhead(p, dir, ev)
+	f, err := c.openAhead(p, dir, ev, create)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +131,17 @@ func (c *Committer) prime(p *part, ev *Primed) (vfs.File, error) {
 }
 
 // openAhead opens or creates consumer.ahead inside dir, and confirms that p's path still leads to dir.
-func (c *Committer) openAhead(p *part, dir vfs.Dir, ev *Primed) (vfs.File, error) {
-	f, err := dir.Open(AheadName)
+func (c *Committer) openAhead(p *part, dir vfs.Dir, ev *Primed, create bool) (vfs.File, error) {
+	f, err := dir.Open(AheadFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = dir.Create(AheadName)
+		if !create {
+			return nil, errStrands
+		}
+		f, err = dir.Create(AheadFile)
 		ev.Created = err == nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("committer: open %s of %v: %w", AheadName, p.key, err)
+		return nil, fmt.Errorf("committer: open %s of %v: %w", AheadFile, p.key, err)
 	}
 	if err = c.same(p.path, p.dir); err == nil && c.isSuspect(p.key) {
 		return c.rebuild(p, dir, f)
@@ -119,12 +172,12 @@ func (c *Committer) rebuild(p *part, dir vfs.Dir, old vfs.File) (vfs.File, error
 	if slots.Newest != noSlot {
 		copy(data, slots.Slot[slots.Newest].raw)
 	}
-	if err := vfs.ReplaceFile(dir, AheadName, data); err != nil {
-		return nil, fmt.Errorf("committer: rebuild %s of %v: %w", AheadName, p.key, err)
+	if err := vfs.ReplaceFile(dir, AheadFile, data); err != nil {
+		return nil, fmt.Errorf("committer: rebuild %s of %v: %w", AheadFile, p.key, err)
 	}
-	f, err := dir.Open(AheadName)
+	f, err := dir.Open(AheadFile)
 	if err != nil {
-		return nil, fmt.Errorf("committer: open rebuilt %s of %v: %w", AheadName, p.key, err)
+		return nil, fmt.Errorf("committer: open rebuilt %s of %v: %w", AheadFile, p.key, err)
 	}
 	return f, nil
 }
@@ -166,9 +219,15 @@ func (c *Committer) primeFile(p *part, dir vfs.Dir, f vfs.File) (Slots, error) {
 	return slots, nil
 }
 
-// suspect notes that a sync of k's prime failed.
+// suspect notes that a sync of k's prime failed, trust that a prime succeeded since.
 func (c *Committer) suspect(k Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.roster.suspect[k] = struct{}{}
+}
+
+func (c *Committer) trust(k Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.roster.suspect, k)
 }

@@ -88,11 +88,11 @@ func Reseed(dir vfs.Dir, identity uint64, s State) error {
 	}
 	data, _ := appendRecord(nil, r)
 	data = append(data, make([]byte, aheadSize-len(data))...)
-	if err := vfs.ReplaceFile(dir, AheadName, data); err != nil {
-		return fmt.Errorf("committer: replace %s: %w", AheadName, err)
+	if err := vfs.ReplaceFile(dir, AheadFile, data); err != nil {
+		return fmt.Errorf("committer: replace %s: %w", AheadFile, err)
 	}
-	if err := vfs.ReplaceFile(dir, OffsetName, encodeOffset(s.Committed)); err != nil {
-		return fmt.Errorf("committer: replace %s: %w", OffsetName, err)
+	if err := vfs.ReplaceFile(dir, OffsetFile, encodeOffset(s.Committed)); err != nil {
+		return fmt.Errorf("committer: replace %s: %w", OffsetFile, err)
 	}
 	return nil
 }
