@@ -189,10 +189,7 @@ func (q *Queue[T]) Take(deadline Instant) (item T, ok bool) {
 	for {
 		q.mu.Lock()
 		if len(q.items) > 0 {
-			item = q.items[0]
-			var zero T
-			q.items[0] = zero
-			q.items = q.items[1:]
+			item = q.popLocked()
 			if len(q.items) > 0 {
 				q.wakeOneLocked() // a wake-up that a departed taker swallowed must not strand an item
 			}
@@ -225,8 +222,16 @@ func (q *Queue[T]) leave(w *Waiter) (item T, ok bool) {
 	if len(q.items) == 0 {
 		return item, false
 	}
-	item, q.items = q.items[0], q.items[1:]
-	return item, true
+	return q.popLocked(), true
+}
+
+// popLocked removes the first item, leaving no reference to it behind.
+func (q *Queue[T]) popLocked() T {
+	var zero T
+	item := q.items[0]
+	q.items[0] = zero
+	q.items = q.items[1:]
+	return item
 }
 
 func (q *Queue[T]) wakeOneLocked() {

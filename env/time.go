@@ -20,8 +20,18 @@ func (i Instant) Add(d time.Duration) Instant {
 	return Forever
 }
 
-// Sub returns how long i is after j.
-func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
+// Sub returns how long i is after j, saturating at the longest durations.
+func (i Instant) Sub(j Instant) time.Duration {
+	d := time.Duration(i - j)
+	switch {
+	case (d < 0) == (i < j):
+		return d
+	case i < j:
+		return math.MinInt64
+	default:
+		return math.MaxInt64
+	}
+}
 
 // Wall is a reading of a wall clock, in unix nanoseconds. It may jump either way.
 type Wall int64
