@@ -1,0 +1,83 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"narad/engine"
+)
+
+// The wire form of a message is one JSON object:
+//
+//	topic, partition, offset
+//	key               absent without a key; base64 when it is not UTF-8
+//	key_encoding      "base64" in that case
+//	payload           a payload that is JSON is spliced in as it is; other UTF-8 is a JSON string; the rest is
+//	                  base64; null for an empty one
+//	payload_encoding  "base64" in that case
+//	timestamp         unix seconds of the commit to the partition
+//	receipt_handle    partition:offset:nonce
+//
+// A payload that is itself a JSON string and one that is its text look the same: whoever must tell them apart
+// produces objects, or bytes.
+
+// appendMessage appends the wire form of a delivery to dst.
+func appendMessage(dst []byte, d *engine.Delivery) []byte {
+	dst = append(dst, `{"topic":`...)
+	dst = appendString(dst, d.Topic)
+	dst = append(dst, `,"partition":`...)
+	dst = strconv.AppendInt(dst, int64(d.Partition), 10)
+	dst = append(dst, `,"offset":`...)
+	dst = strconv.AppendInt(dst, d.Offset, 10)
+	dst = appendKey(dst, d.Key)
+	dst = appendPayload(dst, d.Payload)
+	dst = append(dst, `,"timestamp":`...)
+	dst = strconv.AppendInt(dst, d.TimestampMs/1000, 10)
+	dst = append(dst, `,"receipt_handle":"`...)
+	dst = d.Handle.Append(dst)
+	return append(dst, `"}`...)
+}
+
+func appendKey(dst, key []byte) []byte {
+	switch {
+	case len(key) == 0:
+		return dst
+	case utf8.Valid(key):
+		return appendString(append(dst, `,"key":`...), string(key))
+	default:
+		dst = appendBase64(append(dst, `,"key":`...), key)
+		return append(dst, `,"key_encoding":"base64"`...)
+	}
+}
+
+func appendPayload(dst, payload []byte) []byte {
+	dst = append(dst, `,"payload":`...)
+	switch {
+	case len(payload) == 0:
+		return append(dst, "null"...)
+	case !utf8.Valid(payload): // json.Valid does not look inside strings
+		dst = appendBase64(dst, payload)
+		return append(dst, `,"payload_encoding":"base64"`...)
+	case json.Valid(payload):
+		return append(dst, payload...)
+	default:
+		return appendString(dst, string(payload))
+	}
+}
+
+// appendString appends s, which is UTF-8, as the standard encoder does.
+func appendString(dst []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always encodes
+	}
+	return append(dst, quoted...)
+}
+
+func appendBase64(dst, b []byte) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, b)
+	return append(dst, '"')
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"narad/engine"
+)
+
+// Options configure a server. The zero value of every field means its default.
+type Options struct {
+	// MaxConsumeWait is the longest time a consume is parked. Default 10 s, at most [engine.MaxWait].
+	MaxConsumeWait time.Duration
+	// DefaultRetentionMs is the retention of a topic that is created without one. Default 7 days; it cannot be
+	// "for ever" here, that is asked for by an explicit 0.
+	DefaultRetentionMs int64
+	// MaxHeaderBytes bounds request line and headers. Default 64 KiB.
+	MaxHeaderBytes int
+	// MaxConnections bounds open connections; the rest wait in the kernel's backlog. Default 4096.
+	MaxConnections int
+	// HeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound a request's headers, the request, the
+	// answer and the pause between requests. Defaults 5 s, 10 s, 30 s, 60 s. A parked consume is exempt from
+	// ReadTimeout; WriteTimeout must exceed MaxConsumeWait.
+	HeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
+	// Grace is how long a stop waits for what is in flight. Default 10 s.
+	Grace time.Duration
+	// Logger is told what no client is: internal errors and connections cut by a stop. Default: discarded.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MaxConsumeWait, 10*time.Second)
+	setDefault(&o.DefaultRetentionMs, 7*24*time.Hour.Milliseconds())
+	setDefault(&o.MaxHeaderBytes, 64<<10)
+	setDefault(&o.MaxConnections, 4096)
+	setDefault(&o.HeaderTimeout, 5*time.Second)
+	setDefault(&o.ReadTimeout, 10*time.Second)
+	setDefault(&o.WriteTimeout, 30*time.Second)
+	setDefault(&o.IdleTimeout, 60*time.Second)
+	setDefault(&o.Grace, 10*time.Second)
+	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
+	o.MaxConsumeWait = min(o.MaxConsumeWait, engine.MaxWait)
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Server answers HTTP requests with one engine. It is an [http.Handler]; [Server.Serve] adds the listener, its
+// limits and the graceful stop.
+type Server struct {
+	engine   *engine.Engine
+	opts     Options
+	handler  http.Handler
+	stopping context.Context // done once a stop has begun
+	stop     context.CancelFunc
+}
+
+// New returns a server of e, which stays the caller's to close.
+func New(e *engine.Engine, o Options) *Server {
+	s := &Server{engine: e, opts: o.withDefaults()}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.handler = s.guard(s.routes())
+	return s
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// routes relies on http.ServeMux for two plain-text answers: 404 of an unknown route, 405 with Allow.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("POST /v1/topics", s.createTopic)
+	mux.HandleFunc("GET /v1/topics", s.listTopics)
+	mux.HandleFunc("GET /v1/topics/{topic}", s.getTopic)
+	mux.HandleFunc("POST /v1/topics/{topic}/produce", s.produce)
+	mux.HandleFunc("GET /v1/topics/{topic}/consume", s.consume)
+	mux.HandleFunc("POST /v1/topics/{topic}/ack", s.ack)
+	return mux
+}
+
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	if s.isStopping() {
+		s.fail(w, http.StatusServiceUnavailable, "shutting down")
+		return
+	}
+	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+}
+
+// Stop makes the server answer as one that is stopping, for good. Serve does it when its context ends.
+func (s *Server) Stop() { s.stop() }
+
+func (s *Server) isStopping() bool { return s.stopping.Err() != nil }
+
+// Serve takes connections from ln, which it closes, until ctx ends, and then stops gracefully, which takes
+// at most Options.Grace. It returns nil after a stop, also after one that had to cut connections, and otherwise
+// what made it fail. It serves once.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	srv := &http.Server{
+		Handler:           s,
+		MaxHeaderBytes:    s.opts.MaxHeaderBytes,
+		ReadHeaderTimeout: s.opts.HeaderTimeout,
+		ReadTimeout:       s.opts.ReadTimeout,
+		WriteTimeout:      s.opts.WriteTimeout,
+		IdleTimeout:       s.opts.IdleTimeout,
+		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(netutil.LimitListener(ln, s.opts.MaxConnections)) }()
+	select {
+	case err := <-failed:
+		s.stop()
+		srv.Close()
+		return err
+	case <-ctx.Done():
+	}
+	s.stop()
+	return s.shutDown(srv)
+}
+
+func (s *Server) shutDown(srv *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.opts.Logger.Warn("requests were still in flight at the end of the grace period; their connections were cut",
+			"grace", s.opts.Grace.String())
+		return srv.Close()
+	}
+	return err
+}
