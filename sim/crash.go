@@ -96,7 +96,6 @@ func (m *Machine) crash(kind CrashKind) (report disk.Report) {
 		}
 		m.interrupt(p)
 		p.die()
-		m.disk.ProcessCrash()
 	}
 	if kind == PowerFailure {
 		report = m.losePower()

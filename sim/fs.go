@@ -48,10 +48,22 @@ func (op *pendingOp) cut(m *Machine) {
 		}
 		return
 	}
-	if n := prefix(m.w.draw(1<<32), len(op.data)); n > 0 {
+	if n := wholePages(op.off, prefix(m.w.draw(1<<32), len(op.data)), len(op.data)); n > 0 {
 		m.w.stats.PartialWrites++
 		op.file.(vfs.File).WriteAt(op.data[:n], op.off)
 	}
+}
+
+// pageSize is the unit, in bytes, in which the page cache takes a write: a process that is killed leaves whole
+// pages written, never a part of one.
+const pageSize = 4096
+
+// wholePages cuts n bytes written at off, out of size, back to the last page border unless they are all.
+func wholePages(off int64, n, size int) int {
+	if n == size {
+		return n
+	}
+	return max(0, int((off+int64(n))/pageSize*pageSize-off))
 }
 
 // prefix maps a choice to a length from 0 to n, both of them likely.

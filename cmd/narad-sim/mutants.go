@@ -1,0 +1,2 @@
+package main
+func runMutants(args []string) int { return 2 }

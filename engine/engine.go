@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"narad/committer"
+	"narad/env"
+	"narad/metastore"
+	"narad/vfs"
+	"narad/wal"
+)
+
+// Names in the data directory (narad-facts 4.1).
+const (
+	topicsDir    = "topics"
+	ingressDir   = "ingress"
+	produceDir   = "ingress/produce"
+	metastoreDir = "metastore"
+	lockFile     = "lock"
+	cleanFile    = "clean" // exists exactly after a graceful stop
+)
+
+// Engine is one node's queue: topics, partitions, and the messages in them. All methods may be called from
+// any number of tasks at once.
+//
+// Lock order: partition.opening (an env.Mutex, spans I/O) before partition.mu before topic.mu before
+// Engine.mu before pump.mu. The sync.Mutexes guard memory and are never held across I/O.
+type Engine struct {
+	env  *env.Env
+	opts Options
+	root vfs.Dir
+	lock io.Closer
+
+	meta       metastore.Store
+	wal        *wal.Log
+	committer  *committer.Committer
+	dispatcher *dispatcher
+	pump       *pump
+	purger     *purger
+
+	mu     sync.Mutex // guards the fields below
+	topics map[string]*topic
+	sorted []*topic // the same, by name
+
+	creating *env.Mutex // one topic creation at a time
+	gate     gate
+}
+
+// Open opens the data directory at dir, creating it when it is missing, recovers what is in it and starts to
+// serve. The directory belongs to this engine until Close: a second Open of it fails with [vfs.ErrLocked].
+//
+// Recovery reads the topics and scans the end of the ingress log; partitions are opened at their first use.
+func Open(dir string, o Options) (*Engine, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	root, err := o.Env.FS().OpenRoot(dir, true)
+	if err != nil {
+		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
+	}
+	e := &Engine{env: o.Env, opts: o, root: root, topics: make(map[string]*topic), creating: o.Env.NewMutex()}
+	e.gate.init(o.Env)
+	if err := e.recover(); err != nil {
+		e.release()
+		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
+	}
+	return e, nil
+}
+
+// recover brings the engine from the disk to where it serves. The steps may be interrupted by a crash
+// between any two: each only reads, or repeats harmlessly.
+func (e *Engine) recover() (err error) {
+	if e.lock, err = e.root.Lock(lockFile); err != nil {
+		return err
+	}
+	if err := e.makeDirs(); err != nil {
+		return err
+	}
+	clean, err := e.takeCleanMark()
+	if err != nil {
+		return err
+	}
+	if err := e.openMetastore(); err != nil {
+		return err
+	}
+	e.pump = newPump(e)
+	if err := e.openWAL(); err != nil {
+		return err
+	}
+	if e.committer, err = committer.Start(e.env, e.committerOptions()); err != nil {
+		return err
+	}
+	if !clean {
+		if err := e.touchConsumerFiles(); err != nil {
+			return err
+		}
+	}
+	e.purger = newPurger(e)
+	e.dispatcher.start()
+	e.pump.start()
+	e.purger.start()
+	e.emit(Opened{Clean: clean})
+	return nil
+}
+
+// makeDirs creates the directories that are missing and makes their names durable.
+func (e *Engine) makeDirs() error {
+	for _, name := range []string{topicsDir, ingressDir, produceDir, metastoreDir} {
+		if err := e.root.Mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	ingress, err := e.root.OpenDir(ingressDir)
+	if err != nil {
+		return err
+	}
+	defer ingress.Close()
+	if err := ingress.Sync(); err != nil {
+		return err
+	}
+	return e.root.Sync()
+}
+
+// takeCleanMark reports whether the last stop was graceful, and makes the mark's removal durable before
+// anything else changes: a crash from now on is an unclean stop.
+func (e *Engine) takeCleanMark() (bool, error) {
+	err := e.root.Remove(cleanFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, e.root.Sync()
+}
+
+func (e *Engine) openMetastore() error {
+	dir, err := e.root.OpenDir(metastoreDir)
+	if err != nil {
+		return err
+	}
+	if e.meta, err = metastore.OpenLocal(e.env, dir); err != nil {
+		return err
+	}
+	for _, t := range e.meta.List("", 0) {
+		if err := e.adoptTopic(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) openWAL() error {
+	dir, err := e.root.OpenDir(produceDir)
+	if err != nil {
+		return err
+	}
+	e.dispatcher = newDispatcher(e)
+	o := wal.Options{SegmentBytes: e.opts.WALSegmentBytes, OnDurable: e.dispatcher.kick}
+	if e.opts.Listener != nil {
+		o.Event = func(v wal.Event) { e.opts.Listener(WAL{v}) }
+	}
+	e.wal, err = wal.Open(e.env, dir, o)
+	return err
+}
+
+func (e *Engine) committerOptions() committer.Options {
+	o := committer.Options{
+		Interval: e.opts.CommitInterval,
+		Root:     e.root,
+		Path:     func(k committer.Key) string { return partitionPath(k.Topic, k.Partition) },
+		State:    e.consumerState,
+		MaxOpen:  e.opts.MaxConsumerFiles,
+	}
+	if e.opts.Listener != nil {
+		o.Event = func(v committer.Event) { e.opts.Listener(Consumer{v}) }
+	}
+	return o
+}
+
+// Close stops gracefully: it refuses new calls, answers parked consumers, lets calls in progress end, stops
+// dispatching, and makes the consumer state and the checkpoint exact and durable. After a nil error a new
+// start delivers no acked message again (REC-07). Messages that are accepted but not dispatched stay in the
+// ingress log. Leases are forgotten, as in a crash (REC-08).
+func (e *Engine) Close() error {
+	if !e.gate.close() {
+		return ErrClosed
+	}
+	e.wakeAllWaiters()
+	e.gate.wait()
+	e.dispatcher.stop()
+	e.pump.stop()
+	e.purger.stop()
+	err := e.committer.Close()
+	err = errors.Join(err, e.closePartitions(), e.wal.Close(), e.meta.Close())
+	if err == nil {
+		err = e.markClean()
+	}
+	return errors.Join(err, e.releaseRoot())
+}
+
+func (e *Engine) closePartitions() (err error) {
+	for _, t := range e.allTopics() {
+		for _, p := range t.partitions {
+			err = errors.Join(err, p.close())
+		}
+	}
+	return err
+}
+
+// markClean says durably that everything is on disk. A lost mark only costs a prime of each partition.
+func (e *Engine) markClean() error {
+	f, err := e.root.Create(cleanFile)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return e.root.Sync()
+}
+
+// release gives up what a failed Open had taken.
+func (e *Engine) release() {
+	if e.wal != nil {
+		e.wal.Close()
+	}
+	if e.committer != nil {
+		e.committer.Close()
+	}
+	if e.meta != nil {
+		e.meta.Close()
+	}
+	e.releaseRoot()
+}
+
+func (e *Engine) releaseRoot() error {
+	var err error
+	if e.lock != nil {
+		err = e.lock.Close()
+	}
+	return errors.Join(err, e.root.Close())
+}
+
+func (e *Engine) emit(v Event) {
+	if e.opts.Listener != nil {
+		e.opts.Listener(v)
+	}
+}
+
+// listening reports whether building an event is worth its cost.
+func (e *Engine) listening() bool { return e.opts.Listener != nil }
+
+// gate admits calls until it is closed, and lets Close wait for those inside.
+type gate struct {
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	inside int
+	empty  *env.Event
+}
+
+func (g *gate) init(e *env.Env) { g.empty = e.NewEvent() }
+
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.inside++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside--
+	if g.closed && g.inside == 0 {
+		g.empty.Set()
+	}
+}
+
+// close refuses further calls; it reports false when that was done before.
+func (g *gate) close() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.closed = true
+	if g.inside == 0 {
+		g.empty.Set()
+	}
+	return true
+}
+
+func (g *gate) wait() { g.empty.Wait() }
+
+func (g *gate) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}

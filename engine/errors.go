@@ -1,0 +1,26 @@
+package engine
+
+import "errors"
+
+// What a caller can be told. The server maps each to a status; everything else is an internal error (500).
+var (
+	// ErrInvalid reports an argument outside of what the operation accepts. (400)
+	ErrInvalid = errors.New("invalid argument")
+	// ErrTooLarge reports a payload or key above its limit. (413)
+	ErrTooLarge = errors.New("message too large")
+	// ErrTopicNotFound reports a topic that does not exist. (404)
+	ErrTopicNotFound = errors.New("topic not found")
+	// ErrTopicExists reports a name that is taken, perhaps by one that differs only in case. (409)
+	ErrTopicExists = errors.New("topic exists")
+	// ErrEmpty reports that nothing could be handed out within the wait. (204)
+	ErrEmpty = errors.New("nothing to consume")
+	// ErrLeaseGone reports a receipt handle that names no live lease. (410)
+	ErrLeaseGone = errors.New("the lease is gone")
+	// ErrCancelled reports a consume that its caller cancelled.
+	ErrCancelled = errors.New("cancelled")
+	// ErrProduceFailed reports that the message may or may not have been accepted: the ingress log failed
+	// and takes no produce until the engine is opened again. (500)
+	ErrProduceFailed = errors.New("produce failed")
+	// ErrClosed reports a call to an engine that is closing or closed. Nothing was done. (503)
+	ErrClosed = errors.New("the engine is closed")
+)

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"narad/committer"
+	"narad/env"
+)
+
+// Limits that are part of the contract (narad-facts 1.2, 1.3).
+const (
+	MaxPayload    = 1 << 20 // bytes of one message's payload
+	MaxKey        = 1 << 16 // bytes of one message's key
+	MaxPartitions = 108     // default of Options.MaxPartitions
+	MaxWait       = 30 * time.Second
+)
+
+// Options configure an engine. The zero value of every field means its default.
+type Options struct {
+	// Env is the world to run in; nil is the real one.
+	Env *env.Env
+	// CommitInterval is the durability interval D of consumer state: a power loss brings back at most the
+	// acks of about D + T + one sync, T = min(100 ms, D). Default 1 s, from 10 ms to 60 s (CFG-01).
+	CommitInterval time.Duration
+	// SegmentBytes is the size at which a partition log rolls. Default 64 MiB.
+	SegmentBytes int64
+	// WALSegmentBytes is the size at which the ingress log rolls. Default 64 MiB.
+	WALSegmentBytes int64
+	// MaxConsumerFiles bounds the consumer.ahead descriptors that are held open. Default: the smaller of
+	// 4096 and a quarter of the process's limit of open files, as far as the file system can tell (COM-33).
+	MaxConsumerFiles int
+	// DispatchWindow is how many accepted messages may be in flight between the ingress log and the
+	// partition logs. Default 4096.
+	DispatchWindow int
+	// Listener sees everything that happens, in order, as typed events. It is called under locks: it must be
+	// quick, must not block and must not call the engine. Logs, metrics and the simulator are listeners.
+	Listener func(Event)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Env == nil {
+		o.Env = env.OS()
+	}
+	setDefault(&o.CommitInterval, time.Second)
+	setDefault(&o.SegmentBytes, 64<<20)
+	setDefault(&o.WALSegmentBytes, 64<<20)
+	setDefault(&o.DispatchWindow, 4096)
+	if o.MaxConsumerFiles == 0 {
+		o.MaxConsumerFiles = committer.MaxOpenDefault(openFileLimit(o.Env))
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// openFileLimit returns how many files the process may hold open, 0 when the file system cannot tell.
+func openFileLimit(e *env.Env) int {
+	if l, ok := e.FS().(interface{ OpenFileLimit() int }); ok {
+		return l.OpenFileLimit()
+	}
+	return 0
+}
+
+// Validate reports the first option that is out of its range, with the range.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	switch {
+	case o.CommitInterval < 10*time.Millisecond || o.CommitInterval > 60*time.Second:
+		return outOfRange("CommitInterval", o.CommitInterval, "10ms to 60s")
+	case o.SegmentBytes < 4096:
+		return outOfRange("SegmentBytes", o.SegmentBytes, "at least 4096")
+	case o.WALSegmentBytes < 4096:
+		return outOfRange("WALSegmentBytes", o.WALSegmentBytes, "at least 4096")
+	case o.MaxConsumerFiles < 1:
+		return outOfRange("MaxConsumerFiles", o.MaxConsumerFiles, "at least 1")
+	case o.DispatchWindow < 1:
+		return outOfRange("DispatchWindow", o.DispatchWindow, "at least 1")
+	}
+	return nil
+}
+
+func outOfRange(field string, value any, allowed string) error {
+	return fmt.Errorf("%w: %s is %v, allowed is %s", ErrInvalid, field, value, allowed)
+}
+
+// TopicSpec describes a topic to create. A zero field means its default.
+type TopicSpec struct {
+	Name       string        // 1 to 200 characters of [A-Za-z0-9._-], not "." or ".."
+	Partitions int           // default 3, at most MaxPartitions
+	Visibility time.Duration // how long a lease lasts; default 30 s, in whole milliseconds
+	// RetentionMs is how long a message is kept at least; 0 means for ever. Retention is recorded; this
+	// version of the engine deletes nothing.
+	RetentionMs   int64
+	MaxInFlight   int // leases per partition; default 1024
+	MaxAckedAhead int // acks parked above a gap, per partition, before only the gap is handed out; default 1024
+}
+
+func (s TopicSpec) withDefaults() TopicSpec {
+	setDefault(&s.Partitions, 3)
+	setDefault(&s.Visibility, 30*time.Second)
+	setDefault(&s.MaxInFlight, 1024)
+	setDefault(&s.MaxAckedAhead, 1024)
+	return s
+}
+
+func (s TopicSpec) validate() error {
+	switch {
+	case s.Partitions < 1 || s.Partitions > MaxPartitions:
+		return outOfRange("partitions", s.Partitions, fmt.Sprintf("1 to %d", MaxPartitions))
+	case s.Visibility < time.Millisecond || s.Visibility%time.Millisecond != 0:
+		return outOfRange("visibility timeout", s.Visibility, "whole milliseconds, at least one")
+	case s.RetentionMs != 0 && s.RetentionMs < 3_600_000:
+		return outOfRange("retention_ms", s.RetentionMs, "0 (for ever) or at least 3600000") // RET-01
+	case s.MaxInFlight < 1 || s.MaxInFlight > maxCap:
+		return outOfRange("max_in_flight_per_partition", s.MaxInFlight, fmt.Sprintf("1 to %d", maxCap))
+	case s.MaxAckedAhead < 1 || s.MaxAckedAhead > maxCap:
+		return outOfRange("max_acked_ahead_per_partition", s.MaxAckedAhead, fmt.Sprintf("1 to %d", maxCap))
+	}
+	return nil
+}
+
+// maxCap bounds the caps of a topic so that a lease table's memory stays bounded.
+const maxCap = 1 << 20

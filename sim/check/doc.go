@@ -1,0 +1,30 @@
+// Package check watches simulated nodes and says what they may not do.
+//
+// A [Node] listens to the typed events of one machine's engine, across all its restarts, keeps the shadow
+// of package model beside them, and fails the world at the first violation, naming the invariant. Clients add
+// what they saw; at the end [Node.Histories] is checked with porcupine, one history per stored copy, and
+// [Node.Drained] demands that everything accepted was delivered and acked, or says what is pending and why.
+//
+// What is checked, and where (IDs of docs/requirements.md):
+//
+//	INV-01  provenance                       messages.go   at each delivery
+//	INV-02  no loss                          messages.go   after the drain
+//	INV-03  202 gate, checkpoint, compaction wal.go        at each event of the ingress log
+//	INV-04  visibility                       node.go       at each commit, recovery and lease
+//	INV-05  lease exclusivity, nonces        model         at each lease
+//	INV-06  ack, extend, nack                model         at each, and porcupine at the end (history.go)
+//	INV-07  no resurrection, frontier        model         at each lease and ack
+//	INV-08  process-crash window             consumer.go   at each seeding of a shard after a crash
+//	INV-09  power-loss window                consumer.go   likewise
+//	INV-10  graceful stop                    model         at the first seeding after one
+//	INV-11  recovery soundness               model         at each seeding
+//	INV-12  anchor, prime before window      consumer.go   at each event of the committer
+//	INV-13  slot overflow keeps the lowest   consumer.go   at each window write
+//	INV-14  consumer.offset                  consumer.go   at each level
+//	INV-15  every redelivery has a cause     model         at each lease; copies after the drain (messages.go)
+//	INV-16  caps, lowest unresolved first    model         at each lease
+//	INV-18  no orphan lease                  model         at each give-back
+//	INV-23  redelivery in time               node.go       at each purge
+//
+// The checkers are themselves checked: see the tests of this package and sim/mutants.
+package check

@@ -1,0 +1,132 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"narad/engine"
+	"narad/inflight"
+	"narad/sim/model"
+)
+
+// copyHistory is everything that happened to one stored copy.
+type copyHistory struct {
+	offset int64
+	ops    []porcupine.Operation
+	served bool // leased in the current life
+}
+
+// driftPPM bounds how far a simulated machine's clock runs from true time, in millionths.
+const driftPPM = 500
+
+// leaseEnd bounds when a lease granted at the true time t ends.
+func leaseEnd(from, to int64, visibility time.Duration) (low, high int64) {
+	drift := int64(visibility) / 1_000_000 * driftPPM
+	return from + int64(visibility) - drift - 1, to + int64(visibility) + drift + 1
+}
+
+func (p *part) copyOf(offset int64) *copyHistory {
+	c := p.copies[offset]
+	if c == nil {
+		c = &copyHistory{offset: offset}
+		p.copies[offset] = c
+		p.order = append(p.order, c)
+	}
+	return c
+}
+
+func (n *Node) reserveOp(p *part, v engine.Leased) {
+	now := n.now()
+	c := p.copyOf(v.Lease.Offset)
+	c.served = true
+	in := model.CopyInput{Op: model.OpReserve, Nonce: v.Lease.Nonce, Call: now, Ret: now}
+	in.ExpiryLow, in.ExpiryHigh = leaseEnd(now, now, p.model.Visibility)
+	c.add(0, in, model.OK)
+}
+
+func (n *Node) instantOp(p *part, offset int64, op model.CopyOp, nonce int64) {
+	now := n.now()
+	p.copyOf(offset).add(0, model.CopyInput{Op: op, Nonce: nonce, Call: now, Ret: now}, model.OK)
+}
+
+// crashCopies adds the end of the owner's life to the histories that it can matter for.
+func (p *part) crashCopies(now int64) {
+	for _, c := range p.order {
+		if c.served {
+			c.served = false
+			c.add(0, model.CopyInput{Op: model.OpCrash, Call: now, Ret: now}, model.OK)
+		}
+	}
+}
+
+func (c *copyHistory) add(client int, in model.CopyInput, out model.CopyOutput) {
+	ret := in.Ret
+	if out == model.Unknown {
+		ret = math.MaxInt64 / 2
+		in.Ret = ret
+	}
+	c.ops = append(c.ops, porcupine.Operation{ClientId: client, Input: in, Call: in.Call, Output: out, Return: ret})
+}
+
+// Client tells of a client's ack, extend or nack: which handle, when it was sent and answered, and the answer.
+func (n *Node) Client(client int, topic string, h inflight.Handle, op model.CopyOp, call, ret int64, out model.CopyOutput) {
+	p := n.parts[engine.Key{Topic: topic, Partition: h.Partition}]
+	if p == nil || !p.model.KnowsNonce(h.Nonce) {
+		return // a forged handle names no copy; that it was refused is checked at the event
+	}
+	in := model.CopyInput{Op: op, Nonce: h.Nonce, Call: call, Ret: ret}
+	in.ExpiryLow, in.ExpiryHigh = leaseEnd(call, ret, p.model.Visibility)
+	p.copyOf(h.Offset).add(client, in, out)
+}
+
+// AckReturned tells, from within the process, that an accepted ack returned.
+func (n *Node) AckReturned(topic string, h inflight.Handle) {
+	if p := n.parts[engine.Key{Topic: topic, Partition: h.Partition}]; p != nil {
+		p.model.Returned(h.Offset, n.now())
+	}
+}
+
+// Verdict sums up the porcupine checks of a run.
+type Verdict struct {
+	Checked, Unknown int
+	Illegal          error
+}
+
+// Histories checks the history of every stored copy with porcupine, within a time budget each. An Unknown is
+// counted as not checked.
+func (n *Node) Histories(budget time.Duration) (v Verdict) {
+	spec := model.Copy()
+	for _, p := range n.order {
+		for _, c := range p.order {
+			switch porcupine.CheckOperationsTimeout(spec, c.final(n.now()), budget) {
+			case porcupine.Ok:
+				v.Checked++
+			case porcupine.Unknown:
+				v.Unknown++
+			case porcupine.Illegal:
+				v.Illegal = model.Violate("INV-06", "%s %s/%d offset %d: the history of this copy is not legal:\n%s", n.name, p.key.Topic, p.key.Partition, c.offset, c.describe())
+				return v
+			}
+		}
+	}
+	return v
+}
+
+// final is the history with the demand that the copy ended settled: without it a lost message would pass.
+func (c *copyHistory) final(now int64) []porcupine.Operation {
+	last := now + 1
+	in := model.CopyInput{Op: model.OpFinal, Call: last, Ret: last}
+	return append(c.ops[:len(c.ops):len(c.ops)], porcupine.Operation{Input: in, Call: last, Output: model.OK, Return: last})
+}
+
+func (c *copyHistory) describe() string {
+	spec := model.Copy()
+	text := ""
+	for _, op := range c.ops {
+		text += fmt.Sprintf("  %12v … %-12v client %d  %s\n", time.Duration(op.Call), time.Duration(op.Return), op.ClientId, spec.DescribeOperation(op.Input, op.Output))
+	}
+	return text
+}

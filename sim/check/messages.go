@@ -1,0 +1,130 @@
+package check
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"narad/engine"
+	"narad/sim/model"
+)
+
+// Messages knows every message that the clients of a world tried to produce.
+type Messages struct {
+	list   []message
+	resent int // records of commits that were not confirmed
+}
+
+type message struct {
+	topic    string
+	node     string
+	payload  []byte
+	attempts int
+	accepted bool
+	// deliveries counts what clients received; copies are the offsets it was seen at.
+	deliveries int
+	acked      bool // a client's ack was answered ok
+	ackUnknown bool // or not answered
+	copies     map[place]bool
+}
+
+type place struct {
+	node   string
+	key    engine.Key
+	offset int64
+}
+
+// New makes a message of at least size bytes, and its identity.
+func (m *Messages) New(node, topic string, size int) (id int, payload []byte) {
+	id = len(m.list)
+	payload = fmt.Appendf(nil, "m%09d ", id)
+	for x := uint64(id); len(payload) < size; {
+		x = x*6364136223846793005 + 1442695040888963407
+		payload = binary.LittleEndian.AppendUint64(payload, x)
+	}
+	m.list = append(m.list, message{topic: topic, node: node, payload: payload, copies: map[place]bool{}})
+	return id, payload
+}
+
+// Attempted notes a produce; its outcome is not known yet.
+func (m *Messages) Attempted(id int) { m.list[id].attempts++ }
+
+// Unsent takes an attempt back: the request never left the client.
+func (m *Messages) Unsent(id int) { m.list[id].attempts-- }
+
+// Accepted notes that a produce was answered 202.
+func (m *Messages) Accepted(id int) { m.list[id].accepted = true }
+
+// Counts returns how many messages were tried, accepted and acked, and how often any was delivered.
+func (m *Messages) Counts() (tried, accepted, acked, delivered int) {
+	for i := range m.list {
+		e := &m.list[i]
+		tried++
+		delivered += e.deliveries
+		if e.accepted {
+			accepted++
+		}
+		if e.acked {
+			acked++
+		}
+	}
+	return tried, accepted, acked, delivered
+}
+
+// Delivered checks what a client received (INV-01, DEL-17) and returns the message's identity.
+func (m *Messages) Delivered(node string, d *engine.Delivery) (int, error) {
+	var id int
+	if _, err := fmt.Sscanf(string(d.Payload[:min(len(d.Payload), 11)]), "m%09d ", &id); err != nil || id >= len(m.list) {
+		return 0, model.Violate("INV-01", "a message was delivered that nobody produced: %q", d.Payload[:min(len(d.Payload), 40)])
+	}
+	e := &m.list[id]
+	switch {
+	case e.attempts == 0:
+		return 0, model.Violate("INV-01", "message %d was delivered before it was produced", id)
+	case e.topic != d.Topic || e.node != node:
+		return 0, model.Violate("INV-01", "message %d of %s on %s was delivered from %s on %s", id, e.topic, e.node, d.Topic, node)
+	case !bytes.Equal(e.payload, d.Payload):
+		return 0, model.Violate("INV-01", "message %d was delivered with other bytes than it was produced with", id)
+	}
+	e.deliveries++
+	e.copies[place{node, engine.Key{Topic: d.Topic, Partition: d.Partition}, d.Offset}] = true
+	return id, nil
+}
+
+// Acked notes the answer to an ack: ok, or none.
+func (m *Messages) Acked(id int, known bool) {
+	if known {
+		m.list[id].acked = true
+	} else {
+		m.list[id].ackUnknown = true
+	}
+}
+
+// Lost returns an error for the first accepted message that no client acked (INV-02).
+func (m *Messages) Lost() error {
+	for id := range m.list {
+		if e := &m.list[id]; e.accepted && !e.acked && !e.ackUnknown {
+			return model.Violate("INV-02", "message %d got a 202 and was never acked; it was delivered %d times, stored at %v", id, e.deliveries, e.where())
+		}
+	}
+	return nil
+}
+
+func (e *message) where() (places []place) {
+	for p := range e.copies { // order-free: at most a few, for a failure report
+		places = append(places, p)
+	}
+	return places
+}
+
+// Copies checks that every second stored copy has a cause: a retried produce, a crash after which records
+// above the checkpoint are committed again, or a commit that was not confirmed (INV-15, DEL-09…DEL-11).
+func (m *Messages) Copies(crashes int) error {
+	for id := range m.list {
+		e := &m.list[id]
+		if extra := len(e.copies) - e.attempts; extra > crashes+m.resent {
+			return model.Violate("INV-15", "message %d was produced %d times and stored %d times, with %d crashes", id, e.attempts, len(e.copies), crashes)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"narad/engine"
+	"narad/env"
+	"narad/inflight"
+	"narad/segment"
+	"narad/sim"
+	"narad/sim/disk"
+	"narad/sim/model"
+	"narad/wal"
+)
+
+// Config is what a checker knows of the node it watches.
+type Config struct {
+	World    *sim.World
+	Machine  *sim.Machine
+	Interval time.Duration // D
+	Starve   time.Duration // how long the scheduler may keep a runnable task from running
+	Messages *Messages     // of the whole world
+}
+
+// Node watches the engine of one machine through all its lives.
+type Node struct {
+	Config
+	name string
+	tick time.Duration // T
+
+	life        int // counts Listen; events of earlier lives are ignored
+	serving     bool
+	closing     bool
+	booted      env.Instant // when the current life began to serve
+	pausedUntil env.Instant // by the last pause
+	parts       map[engine.Key]*part
+	order       []*part
+	log         walShadow
+	ticks       tickShadow
+
+	// Causes counts redeliveries by what ended the lease before.
+	Causes map[model.Ending]int
+	// Goals counts the situations S-nn that were reached.
+	Goals map[string]int
+	// Leases, Acks and Commits count what happened.
+	Leases, Acks, Commits int
+}
+
+// part is one partition of the node.
+type part struct {
+	key    engine.Key
+	topic  engine.Topic
+	model  *model.Partition
+	copies map[int64]*copyHistory
+	order  []*copyHistory // by first operation
+	slots  slotShadow
+}
+
+// New returns a checker for a machine that has not booted yet.
+func New(c Config) *Node {
+	return &Node{
+		Config: c, name: c.Machine.Name(), tick: min(100*time.Millisecond, c.Interval),
+		parts: map[engine.Key]*part{}, log: newWALShadow(), Causes: map[model.Ending]int{}, Goals: map[string]int{},
+	}
+}
+
+// Listen begins a new life of the node and returns the listener for its engine.
+func (n *Node) Listen() func(engine.Event) {
+	n.life++
+	n.closing = false
+	life := n.life
+	n.ticks = tickShadow{}
+	return func(v engine.Event) {
+		if life == n.life {
+			n.see(v)
+		}
+	}
+}
+
+// fail ends the world with a violation, naming the node.
+func (n *Node) fail(err error) {
+	if err != nil {
+		n.World.Fail(fmt.Errorf("%s: %w", n.name, err))
+	}
+}
+
+func (n *Node) failPart(p *part, err error) {
+	if err != nil {
+		n.World.Fail(fmt.Errorf("%s %s/%d: %w", n.name, p.key.Topic, p.key.Partition, err))
+	}
+}
+
+// Goal notes that a situation was reached.
+func (n *Node) Goal(name string) { n.Goals[name]++ }
+
+// Crashed ends a life: the process died, and with power the page cache with it.
+func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
+	power := kind == sim.PowerFailure
+	n.life++
+	n.serving = false
+	for _, p := range n.order {
+		n.safeAtCrash(p, power)
+		p.model.Crash(power)
+		p.crashCopies(n.now())
+	}
+	if power && n.now()-n.log.storedAt < int64(250*time.Millisecond) && n.log.stored > n.log.synced {
+		n.Goal("S-41") // power loss within 250 ms of a checkpoint store
+	}
+	if n.log.outOfOrder() {
+		n.Goal("S-40") // crash with out-of-order confirmations above the checkpoint
+	}
+}
+
+// Stopped ends a life gracefully.
+func (n *Node) Stopped() {
+	n.life++
+	n.serving = false
+	for _, p := range n.order {
+		p.model.Stop()
+		p.crashCopies(n.now()) // leases are forgotten all the same (REC-08)
+	}
+}
+
+// Closing tells that a graceful stop has begun.
+func (n *Node) Closing() { n.closing = true }
+
+// Paused tells that the machine stands still until the given true time: deadlines of its tasks are late by that.
+func (n *Node) Paused(until env.Instant) { n.pausedUntil = max(n.pausedUntil, until) }
+
+func (n *Node) now() int64 { return int64(n.World.Now()) }
+
+// Topic tells of a topic before its first event.
+func (n *Node) Topic(t engine.Topic) {
+	for i := range t.Partitions {
+		key := engine.Key{Topic: t.Name, Partition: i}
+		if n.parts[key] != nil {
+			continue
+		}
+		p := &part{
+			key: key, topic: t, copies: map[int64]*copyHistory{}, slots: newSlotShadow(),
+			model: model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
+		}
+		n.parts[key] = p
+		n.order = append(n.order, p)
+	}
+}
+
+func (n *Node) see(v engine.Event) {
+	switch v := v.(type) {
+	case engine.Opened:
+		n.serving, n.booted = true, n.World.Now()
+	case engine.TopicCreated:
+		n.Topic(v.Topic)
+	case engine.Accepted:
+		n.fail(n.log.accepted(v.Seq))
+	case engine.WAL:
+		n.seeWAL(v.Event)
+	case engine.Dispatched:
+		n.log.dispatched(v.Seq)
+	case engine.DispatchFailed:
+		n.Messages.resent += v.Records
+	case engine.Log:
+		n.seeLog(n.parts[v.Key], v.Event)
+	case engine.Consumer:
+		n.seeConsumer(v.Event)
+	case engine.PumpPutBack:
+		if v.Again {
+			n.Goal("S-01") // the pump put a waiter back, found the flag cleared and ran again
+		}
+	default:
+		n.seeShard(v)
+	}
+}
+
+func (n *Node) seeWAL(v wal.Event) {
+	err := n.log.see(v, n.now())
+	n.fail(err)
+}
+
+// seeLog follows the high watermark (INV-04).
+func (n *Node) seeLog(p *part, v segment.Event) {
+	switch v := v.(type) {
+	case segment.Recovered:
+		n.failPart(p, p.model.Advance(v.Next))
+	case segment.Committed:
+		n.Commits++
+		if v.Base != p.model.HW {
+			n.failPart(p, model.Violate("INV-04", "commit at offset %d, the high watermark was %d: offsets are dense (LOG-07)", v.Base, p.model.HW))
+		}
+		n.failPart(p, p.model.Advance(v.Next))
+	}
+}
+
+// seeShard follows the lease table of a partition.
+func (n *Node) seeShard(v engine.Event) {
+	switch v := v.(type) {
+	case engine.ShardOpened:
+		p := n.parts[v.Key]
+		n.failPart(p, n.openShard(p, v))
+	case engine.ConsumerSnapshot:
+		p := n.parts[v.Key]
+		n.failPart(p, p.model.Take(snapshot(v.State, n.now())))
+	case engine.Leased:
+		n.leased(n.parts[v.Key], v)
+	case engine.Settled:
+		p := n.parts[v.Key]
+		n.Acks++
+		if v.Offset > v.Committed && int(p.topic.MaxAckedAhead) <= p.model.Ahead() {
+			n.Goal("S-09") // acked-ahead above its cap
+		}
+		n.failPart(p, p.model.Ack(v.Offset, v.Nonce, v.Committed, int64(v.At)))
+	case engine.LeaseExtended:
+		p := n.parts[v.Key]
+		n.failPart(p, p.model.Extend(v.Lease.Offset, v.Lease.Nonce, int64(v.Lease.Expiry), int64(v.At)))
+	case engine.LeaseEnded:
+		n.leaseEnded(n.parts[v.Key], v)
+	case engine.LeasesExpired:
+		p := n.parts[v.Key]
+		n.failPart(p, p.model.Expire(v.Count, int64(v.At)))
+	case engine.HandleRefused:
+		n.refused(n.parts[v.Key], v)
+	case engine.CorruptSkipped:
+		p := n.parts[v.Key]
+		n.failPart(p, model.Violate("INV-02", "offset %d was skipped as corrupt although no corruption was injected: %v", v.Offset, v.Err))
+	case engine.FrontierJumped:
+		p := n.parts[v.Key]
+		n.failPart(p, model.Violate("INV-29", "the frontier jumped to %d although nothing was deleted", v.Oldest))
+	case engine.DispatchStalled:
+		n.fail(model.Violate("INV-03", "dispatching stopped: %v", v.Err))
+	}
+}
+
+func (n *Node) leased(p *part, v engine.Leased) {
+	n.Leases++
+	lease := model.Lease{Nonce: v.Lease.Nonce, Expiry: int64(v.Lease.Expiry)}
+	why, err := p.model.Reserve(v.Lease.Offset, lease, int64(v.At), v.Oldest, v.HW, int(p.topic.MaxInFlight), int(p.topic.MaxAckedAhead))
+	n.failPart(p, err)
+	if why != model.NeverLeased {
+		n.Causes[why]++
+	}
+	if v.Handout == engine.HandoutPump {
+		switch why {
+		case model.Expired, model.Nacked:
+			n.Goal("S-03") // a waiter served by expiry or nack alone
+		}
+	}
+	n.reserveOp(p, v)
+}
+
+func (n *Node) leaseEnded(p *part, v engine.LeaseEnded) {
+	how := model.GivenBack
+	switch v.Cause {
+	case engine.CauseNack:
+		how = model.Nacked
+	case engine.CauseCancel:
+		n.Goal("S-02") // a cancel met a hand-over
+	}
+	n.failPart(p, p.model.End(v.Offset, v.Nonce, int64(v.At), how))
+	if how == model.GivenBack {
+		n.instantOp(p, v.Offset, model.OpRelease, v.Nonce)
+	}
+}
+
+func (n *Node) refused(p *part, v engine.HandleRefused) {
+	n.failPart(p, p.model.Refuse(v.Handle.Offset, v.Handle.Nonce, int64(v.At)))
+	if !p.model.KnowsNonce(v.Handle.Nonce) {
+		return // forged
+	}
+	if held, ok := p.model.Lease(v.Handle.Offset); ok && held.Nonce != v.Handle.Nonce {
+		n.Goal("S-05") // late ack on a re-reserved offset
+	} else if !ok && p.model.LastEnding(v.Handle.Offset) == model.Expired {
+		n.Goal("S-06") // late ack on an expired, not re-reserved offset
+	}
+}
+
+func snapshot(s inflight.State, at int64) *model.Snapshot {
+	m := &model.Snapshot{Committed: s.Committed, Ahead: map[int64]bool{}, At: at}
+	for _, o := range s.Ahead {
+		m.Ahead[o] = true
+	}
+	return m
+}
+
+// Closed reports whether a graceful stop has begun in this life.
+func (n *Node) Closed() bool { return n.closing }
+
+// Redelivery checks that no lease outlives its expiry by more than the purge cadence (INV-23); monotonic is what
+// the clock of the node's process shows now.
+func (n *Node) Redelivery(monotonic env.Instant) {
+	slack := time.Second + n.slack()
+	if n.World.Now() < n.pausedUntil.Add(2*slack) {
+		return
+	}
+	for _, p := range n.order {
+		if o, late := p.model.Overdue(int64(monotonic), int64(slack)); late {
+			n.failPart(p, model.Violate("INV-23", "the lease of offset %d expired more than %v ago and was not released", o, slack))
+		}
+	}
+}

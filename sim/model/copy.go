@@ -1,0 +1,126 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// CopyOp is one thing that happened to a stored copy (topic, partition, offset).
+type CopyOp uint8
+
+// Operations on a copy.
+const (
+	OpReserve CopyOp = iota // the owner leased it; an instant, known from the owner
+	OpAck                   // a client's calls, from its call to its return
+	OpExtend
+	OpNack
+	OpRelease // the owner gave the lease back; an instant
+	OpCrash   // the owner died; an instant
+	OpFinal   // after the drain
+)
+
+// CopyInput is an operation with its times, since porcupine has no clock. All times are true time, in nanoseconds.
+type CopyInput struct {
+	Op        CopyOp
+	Nonce     int64
+	Call, Ret int64
+	// ExpiryLow and ExpiryHigh bound when the lease that OpReserve takes, or OpExtend re-arms, ends.
+	ExpiryLow, ExpiryHigh int64
+}
+
+// CopyOutput is what the caller learned.
+type CopyOutput uint8
+
+// Outputs.
+const (
+	OK CopyOutput = iota
+	Gone
+	Unknown // no answer: the operation took effect or not
+)
+
+type copyState struct {
+	phase     uint8
+	nonce     int64
+	low, high int64 // when the lease ends at the earliest and at the latest
+}
+
+const (
+	free uint8 = iota
+	leased
+	settled
+)
+
+// Copy is the sequential specification of one stored copy: free, leased, settled (INV-06).
+//
+//	reserve(n)  free, or leased and possibly expired          → leased(n)
+//	ack(n)      leased(n) and possibly live: ok → settled; otherwise gone, no change
+//	extend(n)   leased(n) and possibly live: ok, new expiry; otherwise gone
+//	nack(n)     leased(n) and possibly live: ok → free; otherwise gone
+//	crash       leased → free; settled stays or goes free (within INV-08 and INV-09, which are checked elsewhere)
+//	final       settled
+func Copy() porcupine.Model {
+	return (&porcupine.NondeterministicModel{
+		Init: func() []any { return []any{copyState{}} },
+		Step: func(state, input, output any) []any {
+			return stepCopy(state.(copyState), input.(CopyInput), output.(CopyOutput))
+		},
+		Equal:             func(a, b any) bool { return a == b },
+		DescribeOperation: func(in, out any) string { return describeCopy(in.(CopyInput), out.(CopyOutput)) },
+		DescribeState:     func(s any) string { return fmt.Sprintf("%+v", s.(copyState)) },
+	}).ToModel()
+}
+
+func stepCopy(s copyState, in CopyInput, out CopyOutput) []any {
+	switch in.Op {
+	case OpReserve:
+		if s.phase == free || s.phase == leased && in.Ret >= s.low {
+			return []any{copyState{leased, in.Nonce, in.ExpiryLow, in.ExpiryHigh}}
+		}
+		return nil
+	case OpRelease:
+		if s.phase == leased && s.nonce == in.Nonce {
+			return []any{copyState{}}
+		}
+		return nil
+	case OpCrash:
+		if s.phase == settled {
+			return []any{s, copyState{}}
+		}
+		return []any{copyState{}}
+	case OpFinal:
+		if s.phase == settled {
+			return []any{s}
+		}
+		return nil
+	}
+	return stepHandle(s, in, out)
+}
+
+// stepHandle is an ack, extend or nack.
+func stepHandle(s copyState, in CopyInput, out CopyOutput) (next []any) {
+	holds := s.phase == leased && s.nonce == in.Nonce
+	if out != Gone && holds && in.Call < s.high {
+		switch in.Op {
+		case OpAck:
+			next = append(next, copyState{phase: settled})
+		case OpExtend:
+			next = append(next, copyState{leased, s.nonce, in.ExpiryLow, in.ExpiryHigh})
+		case OpNack:
+			next = append(next, copyState{})
+		}
+	}
+	if out == Unknown || out == Gone && (!holds || in.Ret >= s.low) {
+		next = append(next, s)
+	}
+	return next
+}
+
+func describeCopy(in CopyInput, out CopyOutput) string {
+	op := [...]string{"reserve", "ack", "extend", "nack", "give back", "crash", "final"}[in.Op]
+	result := [...]string{"ok", "gone", "no answer"}[out]
+	if in.Op >= OpRelease || in.Op == OpReserve {
+		return fmt.Sprintf("%s(%d)", op, in.Nonce)
+	}
+	return fmt.Sprintf("%s(%d) → %s", op, in.Nonce, result)
+}

@@ -1,0 +1,415 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Lease is a reservation as the model knows it. Times are the owner's monotonic clock in nanoseconds.
+type Lease struct {
+	Nonce  int64
+	Expiry int64
+}
+
+// Snapshot is a state of settled messages that was on its way to the disk.
+type Snapshot struct {
+	Committed int64
+	Ahead     map[int64]bool // settled above Committed
+	At        int64          // true time when it was taken
+}
+
+// Settled reports whether the snapshot holds the offset as settled.
+func (s *Snapshot) Settled(offset int64) bool {
+	return offset <= s.Committed || s.Ahead[offset]
+}
+
+// Ending is how a lease ended.
+type Ending uint8
+
+// Endings; each but Acked makes the next lease of the offset a redelivery with this cause.
+const (
+	NeverLeased Ending = iota
+	Live               // still leased: only a crash explains another lease
+	Expired
+	Nacked
+	GivenBack
+	Acked
+	CrashedLeased // the owner died while it was leased
+	CrashedAcked  // it was acked, and the crash undid the ack
+)
+
+func (e Ending) String() string {
+	return [...]string{"never leased", "live", "expired", "nacked", "given back", "acked", "leased at a crash", "ack undone by a crash"}[e]
+}
+
+// Partition is the shadow of one partition of one node, across its restarts.
+type Partition struct {
+	Visibility time.Duration
+
+	HW        int64 // the highest high watermark ever announced, exclusive
+	open      bool  // the shard of the current life exists
+	committed int64 // frontier of the live shard
+	settled   map[int64]bool
+	leases    map[int64]Lease
+	last      map[int64]Ending // how the newest lease of an offset ended
+	nonces    map[int64]bool   // every nonce ever handed out
+	acked     map[int64]bool   // acked in some life
+	returned  map[int64]int64  // true time when the newest accepted ack of an offset returned
+	skipped   map[int64]bool   // never to be acked: corrupt, or below the retention floor
+
+	taken   *Snapshot // the snapshot that the committer took last
+	Cached  *Snapshot // newest one known to be in the page cache
+	Durable *Snapshot // newest one known to be on the disk
+	exact   *Snapshot // after a graceful stop: what the next start must find
+}
+
+// NewPartition returns the shadow of an empty partition.
+func NewPartition(visibility time.Duration) *Partition {
+	empty := func() *Snapshot { return &Snapshot{Committed: -1} }
+	return &Partition{
+		Visibility: visibility, committed: -1, settled: map[int64]bool{}, leases: map[int64]Lease{},
+		last: map[int64]Ending{}, nonces: map[int64]bool{}, acked: map[int64]bool{}, returned: map[int64]int64{}, skipped: map[int64]bool{},
+		Cached: empty(), Durable: empty(),
+	}
+}
+
+// Committed returns the frontier of the live shard, and whether there is one.
+func (p *Partition) Committed() (int64, bool) { return p.committed, p.open }
+
+// IsSettled reports whether the live shard holds the offset as settled.
+func (p *Partition) IsSettled(offset int64) bool { return offset <= p.committed || p.settled[offset] }
+
+// Lease returns the live lease of an offset.
+func (p *Partition) Lease(offset int64) (Lease, bool) {
+	l, ok := p.leases[offset]
+	return l, ok
+}
+
+// Leases returns the number of leases that have not ended.
+func (p *Partition) Leases() int { return len(p.leases) }
+
+// Advance is told that the high watermark is hw now.
+func (p *Partition) Advance(hw int64) error {
+	if hw < p.HW { // INV-04: also after a power loss
+		return Violate("INV-04", "high watermark went from %d back to %d", p.HW, hw)
+	}
+	p.HW = hw
+	return nil
+}
+
+// OpenShard is told what a new shard was seeded with.
+func (p *Partition) OpenShard(s *Snapshot) error {
+	if p.open {
+		return Violate("INV-07", "a second shard was opened in one life of the process")
+	}
+	if s.Committed >= p.HW {
+		return Violate("INV-11", "recovered frontier %d, high watermark %d", s.Committed, p.HW)
+	}
+	if err := p.onlySettled(s); err != nil {
+		return err
+	}
+	if err := p.keepsSnapshot(s); err != nil {
+		return err
+	}
+	p.undo(s)
+	p.open, p.committed, p.settled = true, s.Committed, maps.Clone(s.Ahead)
+	if p.settled == nil {
+		p.settled = map[int64]bool{}
+	}
+	p.exact = nil
+	return nil
+}
+
+// onlySettled checks that no frontier lies past an ack: recovered ⊆ settled in some life (INV-11, COM-18).
+func (p *Partition) onlySettled(s *Snapshot) error {
+	for o := int64(0); o <= s.Committed; o++ {
+		if !p.acked[o] && !p.skipped[o] {
+			return Violate("INV-11", "recovered frontier %d covers offset %d, which nobody acked", s.Committed, o)
+		}
+	}
+	for _, o := range slices.Sorted(maps.Keys(s.Ahead)) {
+		if !p.acked[o] && !p.skipped[o] {
+			return Violate("INV-11", "recovered acked-ahead offset %d, which nobody acked", o)
+		}
+	}
+	return nil
+}
+
+// keepsSnapshot checks that what was written is still there: after a process crash what the page cache held
+// (INV-08), after a power loss what the disk held (INV-09); Crashed has reduced Cached accordingly.
+func (p *Partition) keepsSnapshot(s *Snapshot) error {
+	invariant, floor := "INV-08 or INV-09", p.Cached
+	if p.exact != nil {
+		invariant, floor = "INV-10", p.exact
+	}
+	if o, lost := p.firstMissing(floor, s); lost {
+		return Violate(invariant, "offset %d was settled in the state that a write had brought to safety (frontier %d), the recovered frontier is %d", o, floor.Committed, s.Committed)
+	}
+	return nil
+}
+
+func (p *Partition) firstMissing(want, have *Snapshot) (int64, bool) {
+	for o := have.Committed + 1; o <= want.Committed; o++ {
+		if !have.Settled(o) && !p.skipped[o] {
+			return o, true
+		}
+	}
+	for _, o := range slices.Sorted(maps.Keys(want.Ahead)) {
+		if !have.Settled(o) && !p.skipped[o] {
+			return o, true
+		}
+	}
+	return 0, false
+}
+
+// undo notes which acks the crash undid.
+func (p *Partition) undo(s *Snapshot) {
+	for o, e := range p.last { // order-free: each offset on its own
+		if e == Acked && !s.Settled(o) {
+			p.last[o] = CrashedAcked
+		}
+	}
+}
+
+// Undone returns the offsets whose ack had returned and that are not settled in s, with the time of that return.
+func (p *Partition) Undone(s *Snapshot) map[int64]int64 {
+	undone := map[int64]int64{}
+	for o, at := range p.returned { // order-free: builds a map
+		if p.last[o] == Acked && !s.Settled(o) {
+			undone[o] = at
+		}
+	}
+	return undone
+}
+
+// Returned is told that an accepted ack has returned: from here on the windows of the contract count.
+func (p *Partition) Returned(offset, trueTime int64) { p.returned[offset] = trueTime }
+
+// Ahead returns how many offsets are settled above the frontier.
+func (p *Partition) Ahead() int { return len(p.settled) }
+
+// KnowsNonce reports whether a nonce was ever handed out.
+func (p *Partition) KnowsNonce(nonce int64) bool { return p.nonces[nonce] }
+
+// LastEnding returns how the newest lease of an offset ended.
+func (p *Partition) LastEnding(offset int64) Ending { return p.last[offset] }
+
+// Overdue returns an offset whose lease expired more than slack before now and was not released.
+func (p *Partition) Overdue(now, slack int64) (int64, bool) {
+	for _, o := range slices.Sorted(maps.Keys(p.leases)) {
+		if now > p.leases[o].Expiry+slack {
+			return o, true
+		}
+	}
+	return 0, false
+}
+
+// Truncate is told that of the snapshot taken last only the lowest n offsets above the frontier were stored.
+func (p *Partition) Truncate(n int) {
+	kept := map[int64]bool{}
+	for _, o := range slices.Sorted(maps.Keys(p.taken.Ahead))[:n] {
+		kept[o] = true
+	}
+	p.taken = &Snapshot{Committed: p.taken.Committed, Ahead: kept, At: p.taken.At}
+}
+
+// Reserve is told of a new lease and returns why the offset was free, which is the cause of the redelivery if
+// it is one.
+func (p *Partition) Reserve(offset int64, l Lease, now, low, hw int64, maxInFlight, maxAhead int) (Ending, error) {
+	if !p.open {
+		return 0, Violate("INV-05", "offset %d leased without a shard", offset)
+	}
+	if offset < low || offset >= hw || hw > p.HW {
+		return 0, Violate("INV-04", "offset %d leased, retained is [%d, %d), confirmed is %d", offset, low, hw, p.HW)
+	}
+	if p.IsSettled(offset) {
+		return 0, Violate("INV-07", "offset %d leased after it was settled (frontier %d)", offset, p.committed)
+	}
+	if held, ok := p.leases[offset]; ok {
+		return 0, Violate("INV-05", "offset %d leased under nonce %d while nonce %d holds it until %d, now %d", offset, l.Nonce, held.Nonce, held.Expiry, now)
+	}
+	if p.nonces[l.Nonce] {
+		return 0, Violate("INV-05", "nonce %d of offset %d was used before on this partition", l.Nonce, offset)
+	}
+	if want := now + int64(p.Visibility); l.Expiry != want {
+		return 0, Violate("INV-05", "lease of offset %d expires at %d, expected %d", offset, l.Expiry, want)
+	}
+	if err := p.capped(offset, maxInFlight, maxAhead); err != nil {
+		return 0, err
+	}
+	p.nonces[l.Nonce] = true
+	p.leases[offset] = l
+	why := p.last[offset]
+	p.last[offset] = Live
+	if why == Live || why == Acked {
+		return why, Violate("INV-15", "offset %d leased again without a cause, its last lease was %s", offset, why)
+	}
+	return why, nil
+}
+
+// capped checks the caps and that the lowest unresolved offset is the one handed out (INV-16).
+func (p *Partition) capped(offset int64, maxInFlight, maxAhead int) error {
+	if len(p.leases) >= maxInFlight {
+		return Violate("INV-16", "offset %d leased beyond the cap of %d leases", offset, maxInFlight)
+	}
+	hole := p.committed + 1
+	for p.occupied(hole) {
+		hole++
+	}
+	if offset != hole {
+		return Violate("INV-16", "offset %d leased, the lowest unresolved one is %d", offset, hole)
+	}
+	if len(p.settled) >= maxAhead && offset != p.committed+1 {
+		return Violate("INV-16", "offset %d leased beyond the acked-ahead cap of %d, the hole is %d", offset, maxAhead, p.committed+1)
+	}
+	return nil
+}
+
+func (p *Partition) occupied(offset int64) bool {
+	_, leased := p.leases[offset]
+	return leased || p.IsSettled(offset)
+}
+
+// Ack is told of an accepted ack and of the frontier that the shard reports after it.
+func (p *Partition) Ack(offset, nonce, committed, now int64) error {
+	if err := p.holds("ack", offset, nonce, now); err != nil {
+		return err
+	}
+	delete(p.leases, offset)
+	p.last[offset] = Acked
+	p.acked[offset] = true
+	p.settle(offset)
+	if p.committed != committed { // INV-07: the frontier covers exactly the contiguous settled run
+		return Violate("INV-07", "after the ack of %d the frontier is %d, expected %d", offset, committed, p.committed)
+	}
+	return nil
+}
+
+func (p *Partition) settle(offset int64) {
+	p.settled[offset] = true
+	for p.settled[p.committed+1] {
+		p.committed++
+		delete(p.settled, p.committed)
+	}
+}
+
+// holds checks that (offset, nonce) names a live lease (INV-06).
+func (p *Partition) holds(op string, offset, nonce, now int64) error {
+	l, ok := p.leases[offset]
+	switch {
+	case !ok:
+		return Violate("INV-06", "%s of offset %d was accepted, nobody leases it (%s)", op, offset, p.last[offset])
+	case l.Nonce != nonce:
+		return Violate("INV-06", "%s of offset %d with nonce %d was accepted, the lease has nonce %d", op, offset, nonce, l.Nonce)
+	case now >= l.Expiry:
+		return Violate("INV-06", "%s of offset %d was accepted at %d, the lease expired at %d", op, offset, now, l.Expiry)
+	}
+	return nil
+}
+
+// Extend is told of an accepted extend (INF-16).
+func (p *Partition) Extend(offset, nonce, expiry, now int64) error {
+	if err := p.holds("extend", offset, nonce, now); err != nil {
+		return err
+	}
+	if want := now + int64(p.Visibility); expiry != want {
+		return Violate("INV-06", "extend of offset %d at %d re-armed the lease to %d, expected %d", offset, now, expiry, want)
+	}
+	p.leases[offset] = Lease{Nonce: nonce, Expiry: expiry}
+	return nil
+}
+
+// End is told of a lease that was given up: a nack, or a give-back.
+func (p *Partition) End(offset, nonce, now int64, how Ending) error {
+	if how == Nacked {
+		if err := p.holds("nack", offset, nonce, now); err != nil {
+			return err
+		}
+	} else if l, ok := p.leases[offset]; !ok || l.Nonce != nonce {
+		return Violate("INV-18", "offset %d given back under nonce %d, which does not hold it", offset, nonce)
+	}
+	delete(p.leases, offset)
+	p.last[offset] = how
+	return nil
+}
+
+// Expire is told that a purge at now released count leases.
+func (p *Partition) Expire(count int, now int64) error {
+	released := 0
+	for o, l := range p.leases { // order-free: counts and deletes
+		if now >= l.Expiry {
+			delete(p.leases, o)
+			p.last[o] = Expired
+			released++
+		}
+	}
+	if released != count { // INV-06: released once at the current expiry, never earlier
+		return Violate("INV-06", "a purge at %d released %d leases, %d had expired", now, count, released)
+	}
+	return nil
+}
+
+// Refuse is told of an ack, extend or nack that was answered "gone".
+func (p *Partition) Refuse(offset, nonce, now int64) error {
+	if l, ok := p.leases[offset]; ok && l.Nonce == nonce && now < l.Expiry {
+		return Violate("INV-06", "a handle of offset %d was refused at %d, its lease lives until %d", offset, now, l.Expiry)
+	}
+	return nil
+}
+
+// Skip is told of an offset that can never be read.
+func (p *Partition) Skip(offset int64) {
+	p.skipped[offset] = true
+	delete(p.leases, offset)
+	p.settle(offset)
+}
+
+// Take is told that the committer read the live state; it must be the state.
+func (p *Partition) Take(s *Snapshot) error {
+	if s.Committed != p.committed || !maps.Equal(s.Ahead, p.settled) && !(len(s.Ahead) == 0 && len(p.settled) == 0) {
+		return Violate("INV-07", "the committer took frontier %d with %d ahead, the shard has %d with %d", s.Committed, len(s.Ahead), p.committed, len(p.settled))
+	}
+	p.taken = s
+	return nil
+}
+
+// Taken returns the snapshot taken last.
+func (p *Partition) Taken() *Snapshot { return p.taken }
+
+// WroteWindow is told that the snapshot taken last is in the page cache.
+func (p *Partition) WroteWindow() {
+	if p.taken != nil {
+		p.Cached = p.taken
+	}
+}
+
+// WroteOut is told that a sync which began after the newest window write ended has succeeded.
+func (p *Partition) WroteOut() { p.Durable = p.Cached }
+
+// Crash is told that the process died; with power the page cache is gone too.
+func (p *Partition) Crash(power bool) {
+	p.endLife()
+	if power {
+		p.Cached = p.Durable
+	}
+	p.exact = nil
+}
+
+// Stop is told that the engine closed gracefully: everything is exact and durable (INV-10).
+func (p *Partition) Stop() {
+	if p.open {
+		p.exact = &Snapshot{Committed: p.committed, Ahead: maps.Clone(p.settled)}
+		p.Cached, p.Durable = p.exact, p.exact
+	}
+	p.endLife()
+}
+
+func (p *Partition) endLife() {
+	for o := range p.leases { // order-free: each offset on its own
+		p.last[o] = CrashedLeased
+	}
+	p.leases = map[int64]Lease{}
+	p.open = false
+	p.taken = nil
+}

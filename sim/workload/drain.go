@@ -1,0 +1,104 @@
+package workload
+
+import (
+	"errors"
+	"time"
+
+	"narad/engine"
+)
+
+// heal ends all faults: from here on everything must go well.
+func (r *run) heal() {
+	r.draining = true
+	for _, n := range r.nodes {
+		n.m.Disarm()
+	}
+}
+
+// drain consumes and acks until nothing is left. It reports false after failing the world because something
+// was left for too long.
+func (r *run) drain() bool {
+	end := r.e.Now().Add(drainLimit)
+	for _, n := range r.nodes {
+		for topic := range r.plan.Topics {
+			r.clients.Go(n.name+" drainer", func() { n.drainLoop(topic) })
+		}
+	}
+	for {
+		pending := ""
+		for _, n := range r.nodes {
+			if ok, why := n.check.Drained(); !ok {
+				pending += why + "; "
+			}
+		}
+		if pending == "" {
+			break
+		}
+		if r.e.Now() > end {
+			r.fail("INV-02", "not everything was delivered and acked %v after the faults were healed: %s", drainLimit, pending)
+			return false
+		}
+		r.e.Sleep(100 * time.Millisecond)
+	}
+	r.drained = true
+	r.clients.Wait()
+	return true
+}
+
+// drainLoop is a consumer without bad habits.
+func (n *node) drainLoop(topic int) {
+	c := n.newConsumer(topic)
+	for !n.run.drained {
+		if h := c.receiveOnce(2 * time.Second); h != nil {
+			c.ack(*h)
+			continue
+		}
+		n.run.e.Sleep(20 * time.Millisecond)
+	}
+}
+
+// receiveOnce is receive without bad habits.
+func (c *consumer) receiveOnce(wait time.Duration) *held {
+	var d *engine.Delivery
+	var err error
+	got := c.node.call("consume", wait+time.Minute, func(eng *engine.Engine) {
+		d, err = eng.Consume(&engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait})
+	})
+	if got != answered {
+		return nil
+	}
+	return c.accept(d, err)
+}
+
+// restartQuietly stops every node gracefully and starts it again: nothing may be delivered any more (REC-07).
+func (r *run) restartQuietly() {
+	for _, n := range r.nodes {
+		n.stopped = true
+		if !n.stopGracefully() {
+			r.fail("INV-10", "%s did not stop gracefully within a minute", n.name)
+			return
+		}
+		n.boot()
+		for n.engine == nil {
+			r.e.Sleep(10 * time.Millisecond)
+		}
+		for _, spec := range r.plan.Topics {
+			n.nothingLeft(spec)
+		}
+	}
+}
+
+func (n *node) nothingLeft(spec engine.TopicSpec) {
+	for p := range spec.Partitions {
+		var d *engine.Delivery
+		var err error
+		n.call("consume", time.Minute, func(eng *engine.Engine) {
+			d, err = eng.Consume(&engine.ConsumeRequest{Topic: spec.Name, Partition: int32(p)})
+		})
+		if d != nil {
+			n.run.fail("INV-10", "%s: after a graceful restart of a drained node, offset %d of %s/%d was delivered again", n.name, d.Offset, spec.Name, p)
+		} else if !errors.Is(err, engine.ErrEmpty) {
+			n.run.fail("INV-10", "%s: after a graceful restart, consume from %s/%d answered %v", n.name, spec.Name, p, err)
+		}
+	}
+}

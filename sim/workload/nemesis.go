@@ -1,0 +1,82 @@
+package workload
+
+import (
+	"time"
+
+	"narad/engine"
+	"narad/sim"
+)
+
+// nemesis makes life hard for one node until the traffic ends. Its first strike is a process crash, so that every
+// seed has one.
+func (n *node) nemesis() {
+	r := n.run
+	if r.plan.Crashes == 0 {
+		return
+	}
+	gap := r.plan.Traffic / time.Duration(r.plan.Crashes+1)
+	for strikes := 0; !r.stopping; strikes++ {
+		r.e.Sleep(r.w.Duration(gap/10, gap))
+		if r.stopping {
+			return
+		}
+		if strikes == 0 {
+			n.crashServing()
+			continue
+		}
+		n.strike()
+	}
+}
+
+// crashServing kills the process once it serves.
+func (n *node) crashServing() {
+	for n.engine == nil && !n.run.stopping {
+		n.run.e.Sleep(10 * time.Millisecond)
+	}
+	n.m.CrashProcess()
+}
+
+func (n *node) strike() {
+	w := n.run.w
+	switch w.Choose(10) {
+	case 0, 1:
+		n.m.CrashProcess()
+	case 2, 3:
+		n.m.PowerLoss()
+	case 4, 5:
+		n.m.ArmCrash(sim.ProcessCrash, 1+w.Choose(300))
+	case 6, 7:
+		n.m.ArmCrash(sim.PowerFailure, 1+w.Choose(300))
+	case 8:
+		d := w.Duration(0, 3*time.Second)
+		n.check.Paused(n.run.e.Now().Add(d))
+		n.m.Pause(d)
+	case 9:
+		n.stopGracefully()
+	}
+}
+
+// stopGracefully closes the engine. When it returns without error, nothing may be lost that was acked.
+func (n *node) stopGracefully() (stopped bool) {
+	eng, proc := n.engine, n.proc
+	if eng == nil {
+		return false
+	}
+	n.check.Closing()
+	var err error
+	outcome := proc.Call("close", n.run.e.Now().Add(time.Minute), func() {
+		if err = eng.Close(); err == nil {
+			n.engine = nil
+			n.check.Stopped() // at this instant: a crash that follows finds everything on disk
+		}
+	})
+	if outcome != sim.Done {
+		return false
+	}
+	if err != nil && err != engine.ErrClosed {
+		n.run.fail("INV-10", "%s: close failed on a healthy disk: %v", n.name, err)
+	}
+	n.run.stops++
+	proc.WaitUntil(n.run.e.Now().Add(time.Minute))
+	return err == nil
+}

@@ -1,0 +1,161 @@
+package workload
+
+import (
+	"errors"
+	"time"
+
+	"narad/engine"
+	"narad/env"
+	"narad/sim"
+	"narad/sim/check"
+	"narad/sim/disk"
+)
+
+// Phases of a machine, for counting where crashes land.
+const (
+	phaseDown     = "down"
+	phaseRecovery = "recovery"
+	phaseServing  = "serving"
+)
+
+// node is a machine, the engine on it, and what watches it.
+type node struct {
+	run     *run
+	name    string
+	m       *sim.Machine
+	check   *check.Node
+	verdict check.Verdict
+
+	proc    *sim.Process
+	engine  *engine.Engine // nil while the node is down or recovering
+	boots   int
+	stopped bool // by the story: the supervisor lets it lie
+}
+
+func (r *run) addNode(name string) {
+	n := &node{run: r, name: name}
+	n.m = r.w.Machine(name, sim.MachineConfig{
+		Personality: r.plan.Personality,
+		RatePPM:     r.w.Choose(401) - 200,
+		WallOffset:  r.w.Duration(0, 2*time.Second) - time.Second,
+		WallShift:   time.Second,
+	})
+	n.check = check.New(check.Config{
+		World: r.w, Machine: n.m, Interval: r.plan.Interval, Starve: starve(r.plan.Policy), Messages: r.messages,
+	})
+	n.m.OnCrash = n.crashed
+	n.m.Mark(phaseDown)
+	r.nodes = append(r.nodes, n)
+}
+
+func (n *node) crashed(kind sim.CrashKind, report disk.Report) {
+	n.engine = nil
+	n.run.crashes++
+	n.check.Crashed(kind, report)
+	n.m.Mark(phaseDown)
+}
+
+// supervise boots the node, and again whenever it died, until the story takes over.
+func (n *node) supervise() {
+	for !n.stopped {
+		n.boot()
+		n.proc.Wait()
+		n.engine = nil
+		if n.stopped {
+			return
+		}
+		n.run.e.Sleep(n.downtime())
+	}
+}
+
+func (n *node) downtime() time.Duration {
+	if n.run.draining {
+		return 10 * time.Millisecond
+	}
+	return n.run.w.Duration(0, 2*time.Second)
+}
+
+// boot starts a process that opens the engine and serves. Sometimes a crash is armed that will strike in the recovery.
+func (n *node) boot() {
+	w := n.run.w
+	if !n.run.draining && n.boots > 0 && n.run.plan.Crashes > 0 && percent(w, 35) {
+		n.m.ArmCrash(sim.CrashKind(w.Choose(2)), 1+w.Choose(80))
+	}
+	n.boots++
+	n.m.Mark(phaseRecovery)
+	n.proc = n.m.Boot(func(e *env.Env) {
+		eng, err := engine.Open("data", n.options(e))
+		if err != nil {
+			n.run.fail("INV-02", "%s does not start: %v", n.name, err)
+			return
+		}
+		n.engine = eng
+		n.m.Mark(phaseServing)
+	})
+}
+
+func (n *node) options(e *env.Env) engine.Options {
+	return engine.Options{
+		Env: e, CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
+		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: 64, Listener: n.check.Listen(),
+	}
+}
+
+// answer is what a client learned from a request.
+type answer uint8
+
+const (
+	answered answer = iota // the engine returned; its error says what
+	unsent                 // the node is down: nothing happened
+	unknown                // no answer: it may or may not have happened
+)
+
+// call makes a request to the node and waits for the answer until the deadline.
+func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)) answer {
+	e := n.run.e
+	e.Sleep(n.latency())
+	eng, proc := n.engine, n.proc
+	if eng == nil {
+		return unsent
+	}
+	outcome := proc.Call(name, e.Now().Add(patience), func() { fn(eng) })
+	if outcome != sim.Done {
+		return unknown
+	}
+	e.Sleep(n.latency())
+	return answered
+}
+
+// latency is the time that a request or an answer travels.
+func (n *node) latency() time.Duration { return n.run.w.Duration(0, 2*time.Millisecond) }
+
+// createTopics makes the topics of the plan; it is repeated until it is known to have worked.
+func (n *node) createTopics() {
+	for _, spec := range n.run.plan.Topics {
+		for !n.createTopic(spec) {
+			n.run.e.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+func (n *node) createTopic(spec engine.TopicSpec) (created bool) {
+	var err error
+	if n.call("create topic", time.Minute, func(eng *engine.Engine) { _, err = eng.CreateTopic(spec) }) != answered {
+		return false
+	}
+	if err != nil && !errors.Is(err, engine.ErrTopicExists) && !errors.Is(err, engine.ErrClosed) {
+		n.run.fail("AVL-01", "%s: create topic %s: %v", n.name, spec.Name, err)
+	}
+	return err == nil || errors.Is(err, engine.ErrTopicExists)
+}
+
+// watch looks, now and then, whether leases end in time (INV-23).
+func (n *node) watch() {
+	for !n.run.stopping {
+		n.run.e.Sleep(700 * time.Millisecond)
+		if n.engine == nil || n.check.Closed() {
+			continue
+		}
+		n.check.Redelivery(n.proc.Env().Now())
+	}
+}

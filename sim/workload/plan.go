@@ -1,0 +1,114 @@
+package workload
+
+import (
+	"fmt"
+	"time"
+
+	"narad/engine"
+	"narad/sim"
+	"narad/sim/disk"
+)
+
+// plan is what a seed decides before anything runs.
+type plan struct {
+	Machines    int
+	Personality disk.Personality
+	Policy      sim.Policy
+	Traffic     time.Duration // how long clients and faults go on
+	Interval    time.Duration // D
+	Segment     int64
+	WALSegment  int64
+	Topics      []engine.TopicSpec
+	Producers   int
+	Consumers   int
+	Think       time.Duration // longest pause of a producer between two messages
+	Size        int           // longest payload
+	Crashes     int           // how many times the nemesis strikes, about
+	Habits      habits
+}
+
+// habits is how consumers treat what they get, in percent; the rest is acked at once.
+type habits struct {
+	Hold      int // collect a few and ack them in any order
+	Late      int // ack after the lease lapsed
+	Forget    int
+	Nack      int
+	Extend    int // extend, work on, ack
+	Double    int // ack twice
+	Forge     int // ack with a guessed nonce first
+	Pinned    int // of consumers: take from one partition only
+	Cancel    int // of waits: leave early
+	Impatient int // of calls: give up waiting for the answer
+}
+
+func (p plan) String() string {
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Habits)
+}
+
+// policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.
+func policyOf(seed uint64) sim.Policy {
+	h := seed * 0x9e3779b97f4a7c15
+	h ^= h >> 31
+	p := sim.Policy{Kind: sim.Uniform, StarveFor: time.Second}
+	if h>>40%3 == 0 {
+		p.Kind = sim.Priority
+	}
+	p.Starve = h>>50%4 == 0
+	return p
+}
+
+// starve is how long the policy may keep a runnable task from running.
+func starve(p sim.Policy) time.Duration {
+	if !p.Starve {
+		return 0
+	}
+	return 2 * p.StarveFor // it may be picked twice in a row
+}
+
+// drawPlan draws the plan of a world in the node profile: every seed mixes its own.
+func drawPlan(w *sim.World, policy sim.Policy) plan {
+	p := plan{
+		Machines:    1,
+		Personality: disk.Personality(w.Choose(2)),
+		Policy:      policy,
+		Traffic:     w.Duration(10*time.Second, 40*time.Second),
+		Interval:    pick(w, time.Second, time.Second, 100*time.Millisecond, 300*time.Millisecond, 3*time.Second),
+		Segment:     pick[int64](w, 64<<20, 1<<16, 1<<14),
+		WALSegment:  pick[int64](w, 64<<20, 1<<16, 1<<14),
+		Producers:   1 + w.Choose(4),
+		Consumers:   1 + w.Choose(6),
+		Think:       pick(w, 20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond),
+		Size:        pick(w, 50, 50, 300, 3000, 20000),
+		Crashes:     1 + w.Choose(8),
+	}
+	p.Habits = habits{
+		Hold: w.Choose(60), Late: w.Choose(8), Forget: w.Choose(8), Nack: w.Choose(12), Extend: w.Choose(10),
+		Double: w.Choose(8), Forge: w.Choose(6), Pinned: pick(w, 0, 30, 60), Cancel: w.Choose(20), Impatient: w.Choose(6),
+	}
+	for i := range 1 + w.Choose(2) {
+		p.Topics = append(p.Topics, engine.TopicSpec{
+			Name:          fmt.Sprintf("topic%d", i),
+			Partitions:    1 + w.Choose(4),
+			Visibility:    pick(w, 500*time.Millisecond, 2*time.Second, 5*time.Second),
+			MaxInFlight:   pick(w, 1024, 1024, 16, 3),
+			MaxAckedAhead: pick(w, 1024, 1024, 16, 3),
+		})
+	}
+	return p
+}
+
+// calmPlan is a fixed, busy and long world: what a node profile costs in real time.
+func calmPlan(traffic time.Duration) plan {
+	return plan{
+		Machines: 3, Traffic: traffic, Interval: time.Second, Segment: 64 << 20, WALSegment: 64 << 20,
+		Topics:    []engine.TopicSpec{{Name: "topic0", Partitions: 4, Visibility: 5 * time.Second}},
+		Producers: 2, Consumers: 3, Think: time.Second, Size: 200, Crashes: 20,
+		Habits: habits{Hold: 20, Late: 1, Forget: 2, Nack: 2, Extend: 2, Double: 2, Forge: 1, Cancel: 5, Impatient: 1},
+	}
+}
+
+func pick[T any](w *sim.World, among ...T) T { return among[w.Choose(len(among))] }
+
+// percent draws true n times in 100.
+func percent(w *sim.World, n int) bool { return w.Chance(n, 100) }

@@ -1,0 +1,166 @@
+package workload
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"narad/env"
+	"narad/sim"
+	"narad/sim/check"
+	"narad/sim/model"
+)
+
+// Profile names a kind of world.
+type Profile string
+
+// Profiles.
+const (
+	NodeProfile Profile = "node" // one node, everything drawn
+	LongProfile Profile = "long" // three nodes, ten minutes, calm: for the ratio to real time
+)
+
+// Profiles lists the profiles there are.
+func Profiles() []Profile { return []Profile{NodeProfile, LongProfile} }
+
+// Options say which world to run.
+type Options struct {
+	Seed    uint64
+	Profile Profile   // default NodeProfile
+	Choices []uint32  // replay these instead of the seed's
+	Log     io.Writer // readable event log; nil: none
+	Record  bool      // keep the choices in the result
+}
+
+// Result is what a run gave.
+type Result struct {
+	Seed      uint64
+	Err       error // nil: nothing was violated
+	Plan      string
+	Hash      uint64
+	Choices   []uint32
+	Simulated time.Duration
+	Real      time.Duration
+	Stats     sim.Stats
+	Goals     map[string]int
+	Causes    map[string]int // redeliveries by cause
+
+	Tried, Accepted, Acked, Delivered int
+	Leases, Commits                   int
+	GracefulStops                     int
+	RecoveryCrashes                   int
+	Histories, UnknownHistories       int
+}
+
+// run is one world and what is in it.
+type run struct {
+	w        *sim.World
+	e        *env.Env // the outer world
+	plan     plan
+	messages *check.Messages
+	nodes    []*node
+	stopping bool // traffic ends
+	draining bool // faults are healed
+	drained  bool // nothing is left
+	clients  *env.Group
+	stops    int
+	crashes  int
+	nextID   int // of clients
+}
+
+// drainLimit bounds the drain (the horizon H of docs/requirements.md, with room for slow simulated disks).
+const drainLimit = 3 * time.Minute
+
+// historyBudget bounds the porcupine check of one stored copy.
+const historyBudget = 2 * time.Second
+
+// Run runs one world to its end.
+func Run(o Options) Result {
+	policy := policyOf(o.Seed)
+	w := sim.New(sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy})
+	r := &run{w: w, e: w.Env(), messages: &check.Messages{}}
+	if o.Profile == LongProfile {
+		r.plan = calmPlan(10 * time.Minute)
+	} else {
+		r.plan = drawPlan(w, policy)
+	}
+	if w.Logging() {
+		w.Logf("seed %d: %v", o.Seed, r.plan)
+	}
+	return r.result(o, r.drive())
+}
+
+// drive lets the world run and then checks what can only be judged from its end.
+func (r *run) drive() error {
+	r.clients = r.e.NewGroup()
+	for i := range r.plan.Machines {
+		r.addNode(fmt.Sprintf("n%d", i+1))
+	}
+	r.w.Go("story", r.story)
+	if err := r.w.Run(r.plan.Traffic + 2*drainLimit); err != nil {
+		return err
+	}
+	for _, n := range r.nodes {
+		if v := n.check.Histories(historyBudget); v.Illegal != nil {
+			return v.Illegal
+		} else {
+			n.verdict = v
+		}
+	}
+	if err := r.messages.Lost(); err != nil {
+		return err
+	}
+	return r.messages.Copies(r.crashes + r.stops)
+}
+
+// story is the plot of a world.
+func (r *run) story() {
+	for _, n := range r.nodes {
+		r.w.Go(n.name+" supervisor", n.supervise)
+		r.clients.Go(n.name+" nemesis", n.nemesis)
+		for range r.plan.Producers {
+			r.clients.Go(n.name+" producer", n.produceLoop)
+		}
+		for range r.plan.Consumers {
+			r.clients.Go(n.name+" consumer", n.consumeLoop)
+		}
+		r.clients.Go(n.name+" watch", n.watch)
+	}
+	r.e.Sleep(r.plan.Traffic)
+	r.stopping = true
+	r.clients.Wait()
+	r.heal()
+	if !r.drain() {
+		return
+	}
+	r.restartQuietly()
+	r.w.Stop()
+}
+
+func (r *run) result(o Options, err error) Result {
+	res := Result{
+		Seed: o.Seed, Err: err, Plan: r.plan.String(), Hash: r.w.Hash(), Choices: r.w.Choices(),
+		Simulated: r.w.Now().Sub(0), Stats: r.w.Stats(), Goals: map[string]int{}, Causes: map[string]int{},
+		GracefulStops: r.stops,
+	}
+	res.Tried, res.Accepted, res.Acked, res.Delivered = r.messages.Counts()
+	res.RecoveryCrashes = res.Stats.CrashPhases[phaseRecovery]
+	for _, n := range r.nodes {
+		res.Leases += n.check.Leases
+		res.Commits += n.check.Commits
+		res.Histories += n.verdict.Checked
+		res.UnknownHistories += n.verdict.Unknown
+		for g, c := range n.check.Goals { // order-free: sums
+			res.Goals[g] += c
+		}
+		for e, c := range n.check.Causes { // order-free: sums
+			res.Causes[e.String()] += c
+		}
+	}
+	return res
+}
+
+// fail ends the world.
+func (r *run) fail(invariant, format string, args ...any) {
+	r.w.Fail(model.Violate(invariant, format, args...))
+}
