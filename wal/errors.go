@@ -19,6 +19,7 @@ var (
 // Causes inside a CorruptError that are not errors of package record.
 var (
 	errLaterFrame  = errors.New("valid frames follow a damaged one")
+	errNumber      = errors.New("a whole frame has another number than its place")
 	errUndecided   = errors.New("too many possible frames follow a damaged one")
 	errTail        = errors.New("sealed segment does not end with a whole frame")
 	errChain       = errors.New("segment does not continue the one before it")

@@ -28,7 +28,8 @@ const minFrame = record.WALHeaderSize + 1
 // whole frames may follow, and the write was not acknowledged.
 //
 // Everything else is damage to bytes that had been synced. If later frames follow, cutting would lose
-// them: refused. If none follows, the frame is the last one and cannot be told from a torn one: cut.
+// them: refused. If none follows, the frame is the last one and cannot be told from a torn one: cut. Only a
+// whole frame with a number that does not belong here is refused all the same.
 //
 // Payloads are chosen by clients and may contain whole frames, on purpose or not. Therefore
 //   - a frame that is announced by a good header and ends beyond the file is torn, whatever is inside it,
@@ -59,6 +60,9 @@ func judgeTail(rest []byte, offset int64, seq uint64) (whole bool, refuse error)
 	if found {
 		return true, errLaterFrame
 	}
+	if err == nil && !announced && isWhole(rest, header) {
+		return true, errNumber
+	}
 	return false, search.exhausted()
 }
 
@@ -81,6 +85,12 @@ func isZero(b []byte) bool {
 		}
 	}
 	return true
+}
+
+// isWhole reports whether the frame with that header at the start of b is all there and matches its checksum.
+func isWhole(b []byte, h record.WALHeader) bool {
+	_, _, err := record.ParseWALFrame(b, h.Sequence)
+	return err == nil
 }
 
 // frameSearch looks for whole frames in what follows a damaged one.
