@@ -6,8 +6,8 @@
 //	M1  A change that was answered nil is durable and is what every later open finds.
 //	M2  Every open finds a prefix of the changes in the order in which they were made. A change whose answer was an error,
 //	    or was lost, is part of it or not, but never in part and never after a later one.
-//	M3  What a reader sees is durable: a change is synced before it becomes visible, and whatever an open
-//	    found beyond the last sync is written out afresh before it is served.
+//	M3  What a reader sees is durable: a change is synced before it becomes visible, and an open writes what it found afresh
+//	    before it serves any of it.
 //	M4  Two topics never have names that differ only in the case of their letters.
 //	M5  A topic's name, id, creation time and visibility timeout never change, and its partitions never become fewer.
 //	M6  A failed write or sync shuts the store for changes until it is opened again. Reads go on.
@@ -45,9 +45,9 @@
 // Change: append the entry, sync, publish. The commit point is the sync. Stopped before it, the entry may be there, in part or not
 // at all.
 //
-// Compaction, at an open that found anything to compact and before a change that finds the journal long: replace the snapshot, then replace the journal by an
-// empty one whose sequence is the snapshot's. Each replacement is atomic and durable before the next step. Stopped
-// between the two, the journal holds only entries that the snapshot covers.
+// Compaction, at every open and before a change that finds the journal long: replace the snapshot, then replace the journal by an
+// empty one whose sequence is the snapshot's. Each replacement is atomic and durable before the next step. Stopped between the
+// two, the journal holds only entries that the snapshot covers, or the first of them when a power failure took the last.
 //
 // Creation: write the empty journal, then the empty snapshot. So a journal without a snapshot is a creation that stopped half-way,
 // provided it has no entries; a snapshot without a journal is damage.

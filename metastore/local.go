@@ -25,6 +25,7 @@ type Local struct {
 	journal      vfs.File
 	journalSize  int64 // where the next entry goes
 	snapshotSize int64
+	compactMin   int64
 	failure      error // latched: why no change is taken any more
 	buf          []byte
 }
@@ -170,7 +171,7 @@ func (l *Local) commitLocked(c change) error {
 
 // appendLocked writes and syncs the entry of a change to v, after compacting the journal if it is long.
 func (l *Local) appendLocked(v *view, c change) error {
-	if l.journalSize >= max(compactMin, l.snapshotSize) {
+	if l.journalSize >= max(l.compactMin, l.snapshotSize) {
 		if err := l.compact(v); err != nil {
 			return err
 		}

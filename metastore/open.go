@@ -33,7 +33,7 @@ type Recovery struct {
 // OpenLocal opens the store in dir, or creates it in a directory without one. Exactly one store may be open in a directory at
 // a time; whoever owns the directory sees to it. The directory stays the caller's and must outlive the store.
 func OpenLocal(e *env.Env, dir vfs.Dir) (*Local, error) {
-	l := &Local{env: e, dir: dir, change: e.NewMutex(), folded: map[string]string{}}
+	l := &Local{env: e, dir: dir, change: e.NewMutex(), folded: map[string]string{}, compactMin: compactMin}
 	if err := l.load(); err != nil {
 		return nil, fmt.Errorf("open metastore: %w", err)
 	}
@@ -48,7 +48,6 @@ func (l *Local) load() error {
 		return err
 	}
 	var v *view
-	clean := false
 	var err error
 	switch {
 	case snapshot == nil && journal == nil:
@@ -58,7 +57,7 @@ func (l *Local) load() error {
 	case journal == nil:
 		err = &CorruptError{journalName, 0, "there is a snapshot and no journal"}
 	default:
-		v, clean, err = l.replay(snapshot, journal)
+		v, err = l.replay(snapshot, journal)
 	}
 	if err != nil {
 		return err
@@ -66,8 +65,9 @@ func (l *Local) load() error {
 	if err := l.index(v); err != nil {
 		return err
 	}
-	l.snapshotSize = int64(len(snapshot))
-	if err := l.settle(v, clean); err != nil {
+	// Whatever was found may be in the page cache alone, after a crash of the process or a sync that failed, file by file or
+	// name by name. To sync it again would prove nothing, so all of it is written afresh before any of it is served (M3).
+	if err := l.compact(v); err != nil {
 		return err
 	}
 	l.view.Store(v)
@@ -106,30 +106,28 @@ func (l *Local) adopt(journal []byte) (*view, error) {
 	}
 	l.store = h.store
 	l.recovery.Created = true
-	return &view{}, nil
+	v := &view{}
+	return v, l.replaceJournal(v) // its name may not be durable, and a snapshot must never be alone
 }
 
-// replay returns the state that the two files describe, and whether they are what a clean store leaves: all in
-// the snapshot, nothing in the journal.
-func (l *Local) replay(snapshot, journal []byte) (*view, bool, error) {
+// replay returns the state that the two files describe.
+func (l *Local) replay(snapshot, journal []byte) (*view, error) {
 	store, v, err := parseSnapshot(snapshot)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	h, err := parseHeader(journalName, journalMagic, journal[:min(len(journal), headerSize)])
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if h.store != store {
-		return nil, false, &CorruptError{journalName, 16, "it belongs to another store than the snapshot"}
+		return nil, &CorruptError{journalName, 16, "it belongs to another store than the snapshot"}
 	}
 	if h.sequence > v.sequence {
-		return nil, false, &CorruptError{journalName, 32, fmt.Sprintf("it begins after change %d, the snapshot ends at %d", h.sequence, v.sequence)}
+		return nil, &CorruptError{journalName, 32, fmt.Sprintf("it begins after change %d, the snapshot ends at %d", h.sequence, v.sequence)}
 	}
 	l.store = store
-	clean := len(journal) == headerSize && h.sequence == v.sequence
-	v, err = l.replayEntries(v, journal, h.sequence)
-	return v, clean, err
+	return l.replayEntries(v, journal, h.sequence)
 }
 
 // replayEntries applies the entries of a journal that are not in v yet. The sequence is that before the first entry.
@@ -173,19 +171,6 @@ func applyEntry(v *view, payload []byte) (*view, error) {
 		return nil, fmt.Errorf("%s of topic %q does not fit the state before it", c.Op, c.Topic.Name)
 	}
 	return next, nil
-}
-
-// settle makes durable what was found, so that nothing is served that a power failure could still undo (M3), and opens the
-// journal. A file that is only in the page cache, perhaps after a sync that failed, is not synced again but written afresh.
-func (l *Local) settle(v *view, clean bool) error {
-	if clean {
-		// Both files were synced before they got their names, so only the names may be at risk.
-		if err := l.dir.Sync(); err != nil {
-			return err
-		}
-		return l.openJournal()
-	}
-	return l.compact(v)
 }
 
 // index remembers the names of the state found.

@@ -1,0 +1,278 @@
+package metastore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"narad/sim/disk"
+	"narad/vfs"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var storeID = identity{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
+// sampleSnapshot and sampleJournal are files as the format draws them: two topics at change 2, then a create, an update and a
+// delete.
+func sampleSnapshot(t testing.TB) []byte {
+	a, b := topic("a", 1), topic("b", 2)
+	snapshot, err := encodeSnapshot(storeID, &view{sequence: 2, topics: []*Topic{&a, &b}})
+	require.NoError(t, err)
+	return snapshot
+}
+
+func sampleJournal(t testing.TB) (journal []byte, ends []int) {
+	journal = appendHeader(nil, journalMagic, header{store: storeID, sequence: 2}, nil)
+	ends = []int{len(journal)}
+	updated := topic("b", 2)
+	updated.Partitions = 8
+	for i, c := range []change{{opCreate, topic("c", 3)}, {opUpdate, updated}, {opDelete, Topic{Name: "a", ID: topic("a", 1).ID}}} {
+		var err error
+		journal, err = appendEntry(journal, storeID, uint64(3+i), c)
+		require.NoError(t, err)
+		ends = append(ends, len(journal))
+	}
+	return journal, ends
+}
+
+// TestGolden holds the formats to bytes kept in files.
+func TestGolden(t *testing.T) {
+	journal, _ := sampleJournal(t)
+	for name, b := range map[string][]byte{"snapshot.golden": sampleSnapshot(t), "journal.golden": journal} {
+		path := filepath.Join("testdata", name)
+		text := []byte(hex.Dump(b))
+		if *update {
+			require.NoError(t, os.MkdirAll("testdata", 0o755))
+			require.NoError(t, os.WriteFile(path, text, 0o644))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(text), name)
+	}
+}
+
+// openFiles opens a store made of these two files; nil is a missing one.
+func openFiles(t testing.TB, snapshot, journal []byte) (*Local, error) {
+	dir := openDir(t, disk.FS(disk.New(disk.Adversarial)), "meta")
+	for name, b := range map[string][]byte{snapshotName: snapshot, journalName: journal} {
+		if b != nil {
+			require.NoError(t, vfs.ReplaceFile(dir, name, b))
+		}
+	}
+	l, err := OpenLocal(envForTests, dir)
+	if err == nil {
+		t.Cleanup(func() { l.Close() })
+	}
+	return l, err
+}
+
+func requireCorrupt(t testing.TB, err error, file string, what ...any) *CorruptError {
+	var corrupt *CorruptError
+	require.ErrorAs(t, err, &corrupt, what...)
+	require.Equal(t, file, corrupt.File, what...)
+	return corrupt
+}
+
+// TestOpenSample: what the golden files say is what an open shows.
+func TestOpenSample(t *testing.T) {
+	journal, _ := sampleJournal(t)
+	l, err := openFiles(t, sampleSnapshot(t), journal)
+	require.NoError(t, err)
+	require.Equal(t, Recovery{Topics: 2, Sequence: 5, Replayed: 3}, l.Recovery())
+	require.Equal(t, []string{"b", "c"}, names(l.List("", 0)))
+	b, _ := l.Get("b")
+	require.EqualValues(t, 8, b.Partitions)
+	require.Equal(t, storeID, l.store)
+}
+
+// TestJournalCutAnywhere: a journal that ends early shows the changes that are whole; less than its header is damage. M2
+func TestJournalCutAnywhere(t *testing.T) {
+	journal, ends := sampleJournal(t)
+	for size := range len(journal) {
+		for _, tail := range [][]byte{nil, make([]byte, 700), bytes.Repeat([]byte{0xff}, 50)} {
+			if size < headerSize {
+				tail = nil // zeros could complete a header
+			}
+			cut := append(slices.Clone(journal[:size]), tail...)
+			l, err := openFiles(t, sampleSnapshot(t), cut)
+			if size < headerSize {
+				requireCorrupt(t, err, journalName)
+				continue
+			}
+			require.NoError(t, err, "%d bytes", size)
+			whole := 0
+			for whole+1 < len(ends) && ends[whole+1] <= size {
+				whole++
+			}
+			// A tail of zeros may complete nothing: no entry ends in a zero byte.
+			require.Equal(t, Recovery{Topics: l.Recovery().Topics, Sequence: uint64(2 + whole), Replayed: whole, Cut: int64(len(cut) - ends[whole])}, l.Recovery(), "%d bytes", size)
+		}
+	}
+}
+
+// TestJournalFlipAnywhere: a damaged header or an entry with another behind it is an error that names the place; a damaged last
+// entry is cut. M2
+func TestJournalFlipAnywhere(t *testing.T) {
+	journal, ends := sampleJournal(t)
+	for at := range journal {
+		for _, mask := range []byte{1, 0x80} {
+			bad := slices.Clone(journal)
+			bad[at] ^= mask
+			l, err := openFiles(t, sampleSnapshot(t), bad)
+			if at >= ends[2] {
+				require.NoError(t, err, "byte %d", at)
+				require.Equal(t, uint64(4), l.Version())
+				require.EqualValues(t, len(journal)-ends[2], l.Recovery().Cut)
+				continue
+			}
+			corrupt := requireCorrupt(t, err, journalName, "byte %d", at)
+			if at >= headerSize {
+				start := ends[0]
+				if at >= ends[1] {
+					start = ends[1]
+				}
+				require.EqualValues(t, start, corrupt.Offset, "byte %d", at)
+			}
+		}
+	}
+}
+
+// TestSnapshotDamage: every flipped byte and every missing or added one is an error.
+func TestSnapshotDamage(t *testing.T) {
+	snapshot := sampleSnapshot(t)
+	journal, _ := sampleJournal(t)
+	for at := range snapshot {
+		bad := slices.Clone(snapshot)
+		bad[at] ^= 4
+		_, err := openFiles(t, bad, journal)
+		requireCorrupt(t, err, snapshotName, "byte %d", at)
+		_, err = openFiles(t, snapshot[:at], journal)
+		requireCorrupt(t, err, snapshotName, "%d bytes", at)
+	}
+	_, err := openFiles(t, append(snapshot, 0), journal)
+	requireCorrupt(t, err, snapshotName)
+}
+
+// TestMisplacedFiles: files that are whole but do not belong together, or lack the other.
+func TestMisplacedFiles(t *testing.T) {
+	snapshot := sampleSnapshot(t)
+	journal, ends := sampleJournal(t)
+	empty := func(store identity, sequence uint64) []byte {
+		return appendHeader(nil, journalMagic, header{store: store, sequence: sequence}, nil)
+	}
+	other := storeID
+	other[3]++
+
+	_, err := openFiles(t, snapshot, empty(other, 2))
+	require.EqualValues(t, 16, requireCorrupt(t, err, journalName).Offset)
+	_, err = openFiles(t, snapshot, empty(storeID, 3)) // changes are missing between the two
+	require.EqualValues(t, 32, requireCorrupt(t, err, journalName).Offset)
+	_, err = openFiles(t, snapshot, nil)
+	requireCorrupt(t, err, journalName)
+	_, err = openFiles(t, nil, journal)
+	requireCorrupt(t, err, snapshotName)
+	_, err = openFiles(t, nil, empty(storeID, 7))
+	requireCorrupt(t, err, snapshotName)
+	_, err = openFiles(t, []byte{}, []byte{})
+	requireCorrupt(t, err, snapshotName)
+
+	l, err := openFiles(t, nil, empty(storeID, 0)) // a creation that stopped half-way
+	require.NoError(t, err)
+	require.True(t, l.Recovery().Created)
+	l, err = openFiles(t, snapshot, empty(storeID, 0)) // stopped between snapshot and journal, the entries lost
+	require.NoError(t, err)
+	require.EqualValues(t, 2, l.Version())
+
+	// An entry twice, one of another store, one that does not fit, one from a newer program: whole, in their place, and wrong.
+	_, err = openFiles(t, snapshot, append(slices.Clone(journal), journal[ends[2]:]...))
+	requireCorrupt(t, err, journalName)
+	alien, err := appendEntry(slices.Clone(journal), other, 6, change{opCreate, topic("d", 4)})
+	require.NoError(t, err)
+	l, err = openFiles(t, snapshot, alien)
+	require.NoError(t, err)
+	require.NotZero(t, l.Recovery().Cut) // no entry of this store
+	for _, c := range []change{{opCreate, topic("c", 9)}, {opDelete, topic("c", 9)}, {opUpdate, topic("d", 9)}, {"rename", topic("d", 9)}, {opCreate, Topic{Name: "d"}}} {
+		wrong, err := appendEntry(slices.Clone(journal), storeID, 6, c)
+		require.NoError(t, err)
+		_, err = openFiles(t, snapshot, wrong)
+		require.EqualValues(t, len(journal), requireCorrupt(t, err, journalName, "%v", c).Offset)
+	}
+	newer := binary.LittleEndian.AppendUint32(slices.Clone(journal), 19)
+	newer = append(newer, 0, 0, 0, 0)
+	newer = binary.LittleEndian.AppendUint64(newer, 6)
+	newer = append(newer, `{"op":"x","more":1}`...)
+	binary.LittleEndian.PutUint32(newer[len(journal)+4:], entrySum(storeID, newer[len(journal):]))
+	_, err = openFiles(t, snapshot, newer)
+	require.Contains(t, requireCorrupt(t, err, journalName).Why, "unknown field")
+
+	// Two names apart by case, from a program that did not mind.
+	a, A := topic("a", 1), topic("A", 2)
+	clash, err := encodeSnapshot(storeID, &view{sequence: 2, topics: []*Topic{&A, &a}})
+	require.NoError(t, err)
+	_, err = openFiles(t, clash, empty(storeID, 2))
+	requireCorrupt(t, err, snapshotName)
+}
+
+// FuzzOpen: whatever the files hold, an open answers an error or a store that works and that a second open finds as it was left.
+func FuzzOpen(f *testing.F) {
+	journal, ends := sampleJournal(f)
+	f.Add(sampleSnapshot(f), journal)
+	f.Add(sampleSnapshot(f), journal[:ends[2]+9])
+	f.Add(sampleSnapshot(f)[:70], journal[:64])
+	f.Add([]byte{}, journal[:64])
+	f.Fuzz(func(t *testing.T, snapshot, journal []byte) {
+		dir := openDir(t, disk.FS(disk.New(disk.Ordered)), "meta")
+		require.NoError(t, vfs.ReplaceFile(dir, snapshotName, repair(snapshot)))
+		require.NoError(t, vfs.ReplaceFile(dir, journalName, repair(journal)))
+		l, err := OpenLocal(envForTests, dir)
+		if err != nil {
+			return
+		}
+		if _, taken := l.Get("fuzz"); !taken {
+			err = l.Create(topic("fuzz", 1))
+			var clash *CaseClashError
+			if err != nil {
+				require.ErrorAs(t, err, &clash)
+			}
+		}
+		want, version := l.List("", 0), l.Version()
+		require.NoError(t, l.Close())
+		l, err = OpenLocal(envForTests, dir)
+		require.NoError(t, err)
+		require.Equal(t, want, l.List("", 0))
+		require.Equal(t, version, l.Version())
+		require.NoError(t, l.Close())
+	})
+}
+
+// repair puts the right checksums into a mutated file, so that the fuzzer gets past them.
+func repair(b []byte) []byte {
+	b = slices.Clone(b)
+	if len(b) < headerSize {
+		return b
+	}
+	if string(b[:8]) == snapshotMagic {
+		binary.LittleEndian.PutUint32(b[12:], headerSum(b))
+		return b
+	}
+	binary.LittleEndian.PutUint32(b[12:], headerSum(b[:headerSize]))
+	store := identity(b[16:32])
+	for at := headerSize; at+entryHeaderSize < len(b); {
+		length := int(binary.LittleEndian.Uint32(b[at:]))
+		if length > len(b)-at-entryHeaderSize {
+			break
+		}
+		end := at + entryHeaderSize + length
+		binary.LittleEndian.PutUint32(b[at+4:], entrySum(store, b[at:end]))
+		at = end
+	}
+	return b
+}
