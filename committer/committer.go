@@ -166,8 +166,25 @@ func (c *Committer) isClosing() bool {
 
 // tick brings what changed into the page cache, then writes out and levels what is due.
 func (c *Committer) tick() {
+	c.beginTick()
+	c.writeWindows()
+	for _, p := range c.takeDue((*roster).dueWriteouts) {
+		c.writeoutStep(p)
+	}
+	for _, p := range c.takeDue((*roster).dueLevels) {
+		c.levelStep(p)
+	}
+	c.endTick()
+}
+
+func (c *Committer) beginTick() {
 	c.tickNo++
 	c.now = TickDone{Start: c.env.Now()}
+}
+
+// writeWindows primes what has to be primed, all of it before any window, and then writes the window of every
+// dirty partition.
+func (c *Committer) writeWindows() {
 	c.mu.Lock()
 	c.keys = c.roster.takeTouched(c.keys[:0], c.now.Start, c.force)
 	c.mu.Unlock()
@@ -183,13 +200,6 @@ func (c *Committer) tick() {
 	for _, k := range c.keys {
 		c.windowStep(k)
 	}
-	for _, p := range c.takeDue((*roster).dueWriteouts) {
-		c.writeoutStep(p)
-	}
-	for _, p := range c.takeDue((*roster).dueLevels) {
-		c.levelStep(p)
-	}
-	c.endTick()
 }
 
 // takeDue asks the roster which partitions are due now.
