@@ -1,2 +1,122 @@
 package main
-func runMutants(args []string) int { return 2 }
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"narad/sim/mutants"
+)
+
+// runMutants plants each bug of the catalogue, one at a time, and reports which check caught it.
+func runMutants(args []string) int {
+	set := flag.NewFlagSet("narad-sim mutants", flag.ContinueOnError)
+	seeds := set.Int("seeds", defaultSeeds, "the budget: how many seeds to run at most for each")
+	first := set.Uint64("first", 1, "the first seed")
+	only := set.String("only", "", "run the mutants whose name contains this")
+	list := set.Bool("list", false, "list the catalogue and run nothing")
+	asJSON := set.Bool("json", false, "print the outcomes as JSON")
+	if err := set.Parse(args); err != nil {
+		return 2
+	}
+	all, err := chosen(*only)
+	if err != nil {
+		return usageError(err)
+	}
+	if *list {
+		for _, m := range all {
+			fmt.Printf("%-40s %s (%s)\n", m.Name, m.Title, m.Rule)
+		}
+		return 0
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return usageError(err)
+	}
+	outcomes, survivors := runAll(all, root, *seeds, *first)
+	if *asJSON {
+		json.NewEncoder(os.Stdout).Encode(outcomes)
+	} else {
+		fmt.Print(mutantTable(outcomes))
+	}
+	if survivors > 0 {
+		fmt.Fprintf(os.Stderr, "%d of %d mutants were not caught\n", survivors, len(all))
+		return 1
+	}
+	return 0
+}
+
+func usageError(err error) int {
+	fmt.Fprintln(os.Stderr, "narad-sim mutants:", err)
+	return 2
+}
+
+func chosen(only string) (picked []mutants.Mutant, err error) {
+	all, err := mutants.Load()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		if strings.Contains(m.Name, only) {
+			picked = append(picked, m)
+		}
+	}
+	if len(picked) == 0 {
+		return nil, fmt.Errorf("no mutant's name contains %q", only)
+	}
+	return picked, nil
+}
+
+// moduleRoot finds the source: the patches apply to it.
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "narad").Output()
+	if err != nil {
+		return "", fmt.Errorf("run it inside of the module, with the go command: %w", err)
+	}
+	return filepath.Clean(strings.TrimSpace(string(out))), nil
+}
+
+func runAll(all []mutants.Mutant, root string, seeds int, first uint64) (outcomes []mutants.Outcome, survivors int) {
+	for i, m := range all {
+		fmt.Fprintf(os.Stderr, "%d/%d %s … ", i+1, len(all), m.Name)
+		o, err := m.Run(root, seeds, first)
+		if err != nil {
+			o.Error = err.Error()
+		}
+		outcomes = append(outcomes, o)
+		switch {
+		case o.Caught:
+			fmt.Fprintf(os.Stderr, "caught by %s at seed %d, %.1f CPU seconds\n", o.By, o.Seed, o.CPUSeconds)
+		case err != nil:
+			survivors++
+			fmt.Fprintf(os.Stderr, "NOT RUN: %v\n", err)
+		default:
+			survivors++
+			fmt.Fprintf(os.Stderr, "SURVIVED %d seeds, %.1f CPU seconds\n", o.Seeds, o.CPUSeconds)
+		}
+	}
+	return outcomes, survivors
+}
+
+func mutantTable(outcomes []mutants.Outcome) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "mutant\tcaught by\tseeds\tCPU s\twhat it does")
+	for _, o := range outcomes {
+		by := "SURVIVED"
+		if o.Caught {
+			by = o.By
+			if !o.Expected {
+				by += " (unexpected)"
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%s\n", o.Name, by, o.Seeds, o.CPUSeconds, o.Title)
+	}
+	t.Flush()
+	return b.String()
+}
