@@ -351,7 +351,7 @@ func (d *Disk) Preallocate(f Ino, size int64) error {
 	if err != nil {
 		return err
 	}
-	if size <= 0 || size > math.MaxInt64-pageSize {
+	if size < 0 || size > math.MaxInt64-pageSize {
 		return nameError("preallocate", n.name, syscall.EINVAL)
 	}
 	reserve := max(n.reserved, (size+pageSizeMask)/pageSize)

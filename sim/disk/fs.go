@@ -122,6 +122,9 @@ func (s *fsys) OpenRoot(path string, create bool) (vfs.Dir, error) {
 	if err := s.before(Op{Kind: OpOpenRoot, Ino: rootIno, Path: path}); err != nil {
 		return nil, nameError("open", path, err)
 	}
+	if path == "" {
+		return nil, nameError("open", path, syscall.ENOENT)
+	}
 	d := s.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -141,15 +141,14 @@ func (d *Disk) Rename(dir Ino, source, target string) error {
 // checkRename returns why from cannot take the place to.
 func (d *Disk) checkRename(from, to place) syscall.Errno {
 	moved := d.node(from.ino)
-	if moved.dir {
-		for n := to.dir; n.ino != rootIno; n = d.node(n.parent) {
-			if n == moved {
-				return syscall.EINVAL // into itself
-			}
-		}
+	if moved.dir && d.above(from.ino, to.dir) {
+		return syscall.EINVAL // into itself
 	}
 	if to.ino == 0 || to.ino == from.ino {
 		return 0
+	}
+	if d.above(to.ino, from.dir) {
+		return syscall.ENOTEMPTY
 	}
 	switch there := d.node(to.ino); {
 	case there.dir && !moved.dir:
@@ -160,6 +159,14 @@ func (d *Disk) checkRename(from, to place) syscall.Errno {
 		return syscall.ENOTEMPTY
 	}
 	return 0
+}
+
+// above reports whether i is the directory n or one that n is in.
+func (d *Disk) above(i Ino, n *inode) bool {
+	for n.ino != i && n.ino != rootIno {
+		n = d.node(n.parent)
+	}
+	return n.ino == i
 }
 
 // Remove removes a file or an empty directory.
