@@ -54,8 +54,8 @@ func (op *pendingOp) cut(m *Machine) {
 	}
 }
 
-// pageSize is the unit, in bytes, in which the page cache takes a write: a process that is killed leaves whole
-// pages written, never a part of one.
+// pageSize is the unit, in bytes, in which the page cache takes a write, as in Linux: a write that is cut short or seen half done has
+// whole pages written, never a part of one, and so cuts no sector (rule D5 of package vfs).
 const pageSize = 4096
 
 // wholePages cuts n bytes written at off, out of size, back to the last page border unless they are all.
@@ -404,7 +404,7 @@ func (f *file) write(a *fsAccess, b []byte, off int64) (int, error) {
 	if a.failing() {
 		n := 0
 		if a.fault != FailNoSpace {
-			n, _ = f.inner.WriteAt(b[:prefix(part(a.choice, 5), len(b))], off)
+			n, _ = f.inner.WriteAt(b[:wholePages(off, prefix(part(a.choice, 5), len(b)), len(b))], off)
 		}
 		if dead := a.wait(pendingOp{}); dead != nil {
 			return 0, dead
@@ -416,7 +416,7 @@ func (f *file) write(a *fsAccess, b []byte, off int64) (int, error) {
 	}
 	first := 0
 	if a.early() {
-		first = prefix(part(a.choice, 5), len(b))
+		first = wholePages(off, prefix(part(a.choice, 5), len(b)), len(b))
 		if n, err := f.inner.WriteAt(b[:first], off); err != nil {
 			return n, err
 		}

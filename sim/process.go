@@ -81,11 +81,11 @@ func (p *Process) drained() {
 		p.w.Logf("%s: exited", p)
 	}
 	p.end()
-	p.machine.disk.ProcessCrash() // its open files are closed
 }
 
 func (p *Process) end() {
 	p.dead = true
+	p.machine.disk.ProcessCrash() // closes its files and releases its locks
 	p.inbox = inbox{}
 	for _, waiter := range p.waiters {
 		p.w.unpark(waiter)

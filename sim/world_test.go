@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/env"
+	"narad/sim/disk"
+	"narad/vfs"
 )
 
 // busy is a world with a bit of everything in it; it returns the order in which things happened.
@@ -19,15 +21,22 @@ func busy(o Options) (*World, string, error) {
 	w := New(o)
 	var order strings.Builder
 	e := w.Env()
-	a := w.Machine("a", MachineConfig{RatePPM: 100, WallOffset: time.Hour})
-	b := w.Machine("b", MachineConfig{RatePPM: -250})
+	a := w.Machine("a", MachineConfig{RatePPM: 100, WallOffset: time.Hour, Writeback: 100_000})
+	b := w.Machine("b", MachineConfig{RatePPM: -250, Personality: disk.Ordered, Faults: FaultPlan{SyncLost: 5000, MetaEIO: 5000}})
 	w.Net().Configure(NetConfig{Delay: Range{time.Millisecond, 20 * time.Millisecond}, Loss: 50_000, Duplicate: 50_000, Reorder: 100_000})
 	serve := func(to string) func(e *env.Env) {
 		return func(e *env.Env) {
+			d, err := e.FS().OpenRoot("/data", true)
+			if err != nil {
+				return
+			}
 			for i := range 3 {
 				e.Go("sender", func() {
 					r := e.Stream("jitter")
 					for k := range 20 {
+						if vfs.ReplaceFile(d, fmt.Sprint(i), fmt.Append(nil, k)) != nil {
+							return
+						}
 						e.Sleep(time.Duration(r.IntN(int(10 * time.Millisecond))))
 						e.Send(to, fmt.Appendf(nil, "%d.%d", i, k))
 						e.Point("sent")
@@ -70,6 +79,7 @@ func busy(o Options) (*World, string, error) {
 		w.Stop()
 	})
 	err := w.Run(time.Minute)
+	w.mix(a.Disk().Hash() ^ b.Disk().Hash())
 	return w, order.String(), err
 }
 
