@@ -157,15 +157,18 @@ func (l *Local) commitLocked(c change) error {
 		return l.failure
 	}
 	v := l.view.Load()
-	next, ok := v.next(c)
-	if !ok {
+	var now *Topic
+	if at, found := v.find(c.Topic.Name); found {
+		now = v.topics[at]
+	}
+	if !c.legal(now) { // a recovery would take its entry for damage
 		panic("metastore: a checked change does not fit the state")
 	}
 	if err := l.appendLocked(v, c); err != nil {
 		l.failure = fmt.Errorf("%w: %w", ErrFailed, err)
 		return l.failure
 	}
-	l.view.Store(next)
+	l.view.Store(v.next(c))
 	return nil
 }
 

@@ -132,11 +132,12 @@ func (l *Local) replay(snapshot, journal []byte) (*view, error) {
 
 // replayEntries applies the entries of a journal that are not in v yet. The sequence is that before the first entry.
 func (l *Local) replayEntries(v *view, journal []byte, sequence uint64) (*view, error) {
+	b := newBuilder(v)
 	at := headerSize
 	for at < len(journal) {
 		got, payload, size, ok := parseEntry(l.store, journal[at:])
 		if !ok {
-			if off, found := laterEntry(l.store, journal[at:], max(sequence, v.sequence)+1); found {
+			if off, found := laterEntry(l.store, journal[at:], max(sequence, b.sequence)+1); found {
 				return nil, &CorruptError{journalName, int64(at), fmt.Sprintf("no entry here, but one at byte %d", at+off)}
 			}
 			l.recovery.Cut = int64(len(journal) - at)
@@ -146,31 +147,28 @@ func (l *Local) replayEntries(v *view, journal []byte, sequence uint64) (*view, 
 		if got != sequence {
 			return nil, &CorruptError{journalName, int64(at), fmt.Sprintf("change %d where %d belongs", got, sequence)}
 		}
-		if sequence > v.sequence {
-			next, err := applyEntry(v, payload)
-			if err != nil {
+		if sequence > b.sequence {
+			if err := b.applyEntry(payload); err != nil {
 				return nil, &CorruptError{journalName, int64(at), err.Error()}
 			}
-			v = next
 			l.recovery.Replayed++
 		}
 		at += size
 	}
 	// The journal may end before the snapshot does: an open that found an entry in the page cache alone wrote the
 	// snapshot with it, and a power failure then took the entry.
-	return v, nil
+	return b.view(), nil
 }
 
-func applyEntry(v *view, payload []byte) (*view, error) {
+func (b *builder) applyEntry(payload []byte) error {
 	var c change
 	if err := decodeStrict(payload, &c); err != nil {
-		return nil, err
+		return err
 	}
-	next, ok := v.next(c)
-	if !ok {
-		return nil, fmt.Errorf("%s of topic %q does not fit the state before it", c.Op, c.Topic.Name)
+	if !b.apply(c) {
+		return fmt.Errorf("%s of topic %q does not fit the state before it", c.Op, c.Topic.Name)
 	}
-	return next, nil
+	return nil
 }
 
 // index remembers the names of the state found.
