@@ -56,6 +56,19 @@ var queues = []test{
 		assert.True(t, ok, "those who left take nothing with them")
 		assert.Equal(t, "late", item)
 	}},
+	{"Queue/an item wakes one who still waits, not one who left", func(t *T) {
+		q, g := env.NewQueue[string](t.Env), t.NewGroup()
+		_, ok := q.Take(t.Now().Add(time.Millisecond))
+		assert.False(t, ok)
+		g.Go("take", func() {
+			item, ok := q.Take(t.later())
+			assert.True(t, ok)
+			assert.Equal(t, "x", item)
+		})
+		t.moment()
+		q.Put("x")
+		g.Wait()
+	}},
 	{"Queue/an item ends a wait", func(t *T) {
 		for _, deadline := range []env.Instant{t.later(), env.Forever} {
 			q := env.NewQueue[string](t.Env)

@@ -53,6 +53,9 @@ var helpers = []test{
 		require.Equal(t, "old", contents(t, f))
 		require.NotEqual(t, f.ID(), stat(t, d, "f").ID)
 	}},
+	{"ReplaceFile/observers see the old or the new", func(t *testing.T, d vfs.Dir) {
+		requireAtomic(t, d, func(data string) error { return vfs.ReplaceFile(d, "g", []byte(data)) })
+	}},
 	{"ReplaceFile/refused leaves the old", func(t *testing.T, d vfs.Dir) {
 		mkdir(t, d, "a")
 		put(t, d, "a/f", "x")

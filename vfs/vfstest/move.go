@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,17 +101,19 @@ var moves = []test{
 		require.Equal(t, "y", get(t, d, "g"))
 	}},
 	{"Rename/is atomic for observers", func(t *testing.T, d vfs.Dir) {
-		const rounds = 150
-		put(t, d, "g", body(0))
-		for _, err := range concurrently(3, func(i int) error {
-			if i == 0 {
-				return replaceRepeatedly(d, rounds)
+		requireAtomic(t, d, func(data string) error {
+			f, err := d.Create("g.new")
+			if err != nil {
+				return err
 			}
-			return observe(d, rounds)
-		}) {
-			require.NoError(t, err)
-		}
-		require.Equal(t, body(rounds), get(t, d, "g"))
+			if _, err := f.WriteAt([]byte(data), 0); err != nil {
+				return err
+			}
+			if err := f.Close(); err != nil {
+				return err
+			}
+			return d.Rename("g.new", "g")
+		})
 	}},
 
 	{"Remove/a file", func(t *testing.T, d vfs.Dir) {
@@ -228,28 +231,32 @@ var moves = []test{
 // body is what round i writes: long enough that a torn copy would show, and its number in every line.
 func body(i int) string { return strings.Repeat(fmt.Sprintf("round %06d\n", i), 700) }
 
-func replaceRepeatedly(d vfs.Dir, rounds int) error {
-	for i := range rounds {
-		f, err := d.Create("g.new")
-		if err != nil {
-			return err
+// requireAtomic lets others look at the file g all the while that replace gives it new contents.
+func requireAtomic(t *testing.T, d vfs.Dir, replace func(data string) error) {
+	t.Helper()
+	const rounds = 60
+	put(t, d, "g", body(0))
+	var done atomic.Bool
+	for _, err := range concurrently(3, func(i int) error {
+		if i > 0 {
+			return observe(d, &done)
 		}
-		if _, err := f.WriteAt([]byte(body(i+1)), 0); err != nil {
-			return err
+		defer done.Store(true)
+		for round := range rounds {
+			if err := replace(body(round + 1)); err != nil {
+				return err
+			}
 		}
-		if err := f.Close(); err != nil {
-			return err
-		}
-		if err := d.Rename("g.new", "g"); err != nil {
-			return err
-		}
+		return nil
+	}) {
+		require.NoError(t, err)
 	}
-	return nil
+	require.Equal(t, body(rounds), get(t, d, "g"))
 }
 
 // observe wants a whole file under the name at every look.
-func observe(d vfs.Dir, rounds int) error {
-	for range rounds {
+func observe(d vfs.Dir, done *atomic.Bool) error {
+	for !done.Load() {
 		b, err := vfs.ReadFile(d, "g", 1<<20)
 		if err != nil {
 			return err
