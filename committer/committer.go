@@ -101,6 +101,7 @@ func (c *Committer) Touch(k Key) {
 //
 // Call it after every drop of a shard, and hold no lock that State takes.
 func (c *Committer) Forget(k Key) {
+	now := c.env.Now()
 	c.mu.Lock()
 	c.forgetting[k]++ // the task takes k no more in hand
 	for c.hand.on && c.hand.key == k && c.hand.writing {
@@ -116,6 +117,9 @@ func (c *Committer) Forget(k Key) {
 	p, f := c.roster.forget(k)
 	if p != nil && p.missed {
 		c.roster.mark(k) // acks of a successor may be among those that were skipped
+	}
+	if p != nil && !p.idle() {
+		c.roster.touch(k, now) // a successor in the same directory may be seeded from what is not durable
 	}
 	if c.forgetting[k]--; c.forgetting[k] == 0 {
 		delete(c.forgetting, k)
