@@ -152,24 +152,24 @@ func (c Cause) String() string {
 	return [...]string{"nack", "cancelled hand-over", "read failed"}[c]
 }
 
-func (Opened) isEvent()          {}
-func (Accepted) isEvent()        {}
-func (TopicCreated) isEvent()    {}
-func (Dispatched) isEvent()      {}
-func (DispatchFailed) isEvent()  {}
-func (DispatchStalled) isEvent() {}
-func (Checkpointed) isEvent()    {}
-func (ShardOpened) isEvent()     {}
+func (Opened) isEvent()           {}
+func (Accepted) isEvent()         {}
+func (TopicCreated) isEvent()     {}
+func (Dispatched) isEvent()       {}
+func (DispatchFailed) isEvent()   {}
+func (DispatchStalled) isEvent()  {}
+func (Checkpointed) isEvent()     {}
+func (ShardOpened) isEvent()      {}
 func (ConsumerSnapshot) isEvent() {}
-func (Leased) isEvent()          {}
-func (Settled) isEvent()         {}
-func (LeaseEnded) isEvent()      {}
-func (LeasesExpired) isEvent()   {}
-func (LeaseExtended) isEvent()   {}
-func (HandleRefused) isEvent()   {}
-func (CorruptSkipped) isEvent()  {}
-func (FrontierJumped) isEvent()  {}
-func (PumpPutBack) isEvent()     {}
-func (WAL) isEvent()             {}
-func (Log) isEvent()             {}
-func (Consumer) isEvent()        {}
+func (Leased) isEvent()           {}
+func (Settled) isEvent()          {}
+func (LeaseEnded) isEvent()       {}
+func (LeasesExpired) isEvent()    {}
+func (LeaseExtended) isEvent()    {}
+func (HandleRefused) isEvent()    {}
+func (CorruptSkipped) isEvent()   {}
+func (FrontierJumped) isEvent()   {}
+func (PumpPutBack) isEvent()      {}
+func (WAL) isEvent()              {}
+func (Log) isEvent()              {}
+func (Consumer) isEvent()         {}

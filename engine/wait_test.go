@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/env"
+)
+
+// waiting starts a consume that parks, and returns a function that waits for its answer.
+func (l *lab) waiting(partition int32, wait time.Duration) (req *ConsumeRequest, answer func() (*Delivery, error)) {
+	req = &ConsumeRequest{Topic: "t", Partition: partition, Wait: wait}
+	var d *Delivery
+	var err error
+	done := l.start(func(e *Engine) { d, err = e.Consume(req) })
+	l.sleep(100 * time.Millisecond) // it has scanned and parked
+	return req, func() (*Delivery, error) {
+		done()
+		return d, err
+	}
+}
+
+// PUMP-05, PUMP-06: a parked consumer is woken by a commit.
+func TestWokenByCommit(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		_, answer := l.waiting(AnyPartition, 10*time.Second)
+		start := l.w.Now()
+		l.produce("t", "a")
+		d, err := answer()
+		require.NoError(t, err)
+		require.Equal(t, "a", string(d.Payload))
+		require.Less(t, l.w.Now().Sub(start), time.Second)
+	})
+}
+
+// INF-19, PUMP-24: a nack wakes a parked consumer at once.
+func TestWokenByNack(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		l.produce("t", "a")
+		d := l.mustConsume("t")
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		start := l.w.Now()
+		l.call(func(e *Engine) { require.NoError(t, e.Nack("t", d.Handle)) })
+		again, err := answer()
+		require.NoError(t, err)
+		require.Equal(t, d.Offset, again.Offset)
+		require.NotEqual(t, d.Handle, again.Handle)
+		require.Less(t, l.w.Now().Sub(start), time.Second)
+	})
+}
+
+// INF-21, PUMP-24, TIM-02: an expiry wakes a parked consumer within the purge cadence, and no earlier than the visibility timeout.
+func TestWokenByExpiry(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(2 * time.Second))
+		l.produce("t", "a")
+		d := l.mustConsume("t")
+		leased := l.w.Now()
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		again, err := answer()
+		require.NoError(t, err)
+		require.Equal(t, d.Offset, again.Offset)
+		require.GreaterOrEqual(t, l.w.Now().Sub(leased), 2*time.Second-10*time.Millisecond)
+		require.Less(t, l.w.Now().Sub(leased), 3100*time.Millisecond)
+		require.ErrorIs(t, l.ack(d), ErrLeaseGone, "INF-13")
+		require.NoError(t, l.ack(again))
+	})
+}
+
+// API-02: at the cap a consumer waits, and an ack that frees a slot wakes it.
+func TestWokenByAckAtTheCap(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(TopicSpec{Name: "t", Partitions: 1, MaxInFlight: 1})
+		l.produce("t", "a", "b")
+		a := l.mustConsume("t")
+		_, err := l.consume("t", 0)
+		require.ErrorIs(t, err, ErrEmpty)
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		require.NoError(t, l.ack(a))
+		b, err := answer()
+		require.NoError(t, err)
+		require.Equal(t, "b", string(b.Payload))
+	})
+}
+
+// PUMP-22, API-02: a wait that ends is answered with nothing, at its end.
+func TestWaitEnds(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		start := l.w.Now()
+		_, err := l.consume("t", 2*time.Second)
+		require.ErrorIs(t, err, ErrEmpty)
+		require.InDelta(t, 2, l.w.Now().Sub(start).Seconds(), 0.1)
+		l.produce("t", "a") // and left no reservation behind
+		require.Equal(t, "a", string(l.mustConsume("t").Payload))
+	})
+}
+
+// PUMP-23, INF-37: a cancelled request ends at once and takes nothing with it.
+func TestCancel(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		req, answer := l.waiting(AnyPartition, 20*time.Second)
+		l.call(func(*Engine) { req.Cancel(); req.Cancel() })
+		_, err := answer()
+		require.ErrorIs(t, err, ErrCancelled)
+		l.produce("t", "a")
+		require.Equal(t, "a", string(l.mustConsume("t").Payload))
+	})
+}
+
+// INF-37, PUMP-11: a record that meets a cancelled request is released at once, whichever of the two comes first.
+func TestCancelMeetsHandOver(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		for range 300 {
+			req, answer := l.waiting(AnyPartition, 20*time.Second)
+			l.start(func(*Engine) {
+				l.sleep(l.w.Duration(0, 20*time.Millisecond))
+				req.Cancel()
+			})
+			l.produce("t", "a")
+			d, err := answer()
+			if err != nil {
+				require.ErrorIs(t, err, ErrCancelled)
+				d = l.mustConsume("t") // long before any visibility timeout
+			}
+			require.NoError(t, l.ack(d))
+		}
+		require.Positive(t, count[LeaseEnded](l), "no cancel ever met a hand-over: the test proves nothing")
+	})
+}
+
+// PUMP-16, PUMP-03: parked consumers are served in the order in which they came, one record each.
+func TestWaitersAreServedInOrder(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		var answers []func() (*Delivery, error)
+		for range 5 {
+			_, a := l.waiting(AnyPartition, 20*time.Second)
+			answers = append(answers, a)
+		}
+		for i := range 5 {
+			l.produce("t", "a")
+			d, err := answers[i]()
+			require.NoError(t, err)
+			require.EqualValues(t, i, d.Offset)
+		}
+		require.Equal(t, 5, count[Leased](l), "one reservation for each record")
+	})
+}
+
+// PUMP-14, PUMP-17: a pinned consumer of an empty partition holds nobody up.
+func TestPinnedWaiterBlocksNobody(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(TopicSpec{Name: "t", Partitions: 2})
+		_, pinned := l.waiting(1, 5*time.Second)
+		_, free := l.waiting(AnyPartition, 5*time.Second)
+		l.call(func(e *Engine) {
+			require.NoError(t, e.Produce(Message{Topic: "t", Partition: 0, Payload: []byte("zero")}))
+		})
+		d, err := free()
+		require.NoError(t, err)
+		require.Equal(t, "zero", string(d.Payload))
+		_, err = pinned()
+		require.ErrorIs(t, err, ErrEmpty)
+	})
+}
+
+// PUMP-18: of a pinned and a shared waiter the pinned one is served first.
+func TestPinnedWaitersComeFirst(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(TopicSpec{Name: "t", Partitions: 2})
+		_, free := l.waiting(AnyPartition, 5*time.Second)
+		_, pinned := l.waiting(1, 5*time.Second)
+		l.call(func(e *Engine) {
+			require.NoError(t, e.Produce(Message{Topic: "t", Partition: 1, Payload: []byte("one")}))
+		})
+		_, err := pinned()
+		require.NoError(t, err)
+		_, err = free()
+		require.ErrorIs(t, err, ErrEmpty)
+	})
+}
+
+// Close answers parked consumers instead of waiting for them.
+func TestCloseAnswersWaiters(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		start := l.w.Now()
+		l.close()
+		_, err := answer()
+		require.ErrorIs(t, err, ErrClosed)
+		require.Less(t, l.w.Now().Sub(start), time.Second)
+	})
+}
+
+// PUMP-08, PUMP-09, PERF-14: on a topic that nobody waits for, the notifier allocates nothing.
+func TestNotifyAllocatesNothing(t *testing.T) {
+	e := openReal(t, t.TempDir())
+	defer e.Close()
+	_, err := e.CreateTopic(one(0))
+	require.NoError(t, err)
+	topic, err := e.topic("t")
+	require.NoError(t, err)
+	require.Zero(t, testing.AllocsPerRun(1000, topic.notify))
+}
+
+// PUMP-20: marked entries never outnumber the live ones by more than one, and order is kept.
+func TestFIFOSweep(t *testing.T) {
+	var f fifo
+	var all []*waiter
+	e := env.OS()
+	for range 100 {
+		w := &waiter{ready: e.NewWaiter()}
+		all = append(all, w)
+		f.push(w)
+	}
+	for i, w := range all {
+		if i%3 != 0 {
+			w.state = left
+			f.leave()
+			require.LessOrEqual(t, len(f.entries)-f.live, f.live+1)
+		}
+	}
+	for i := 0; i < 100; i += 3 {
+		require.Same(t, all[i], f.pop())
+	}
+	require.Nil(t, f.pop())
+	f.push(all[0])
+	all[0].state = queued
+	f.push(all[3])
+	all[3].state = queued
+	head := f.pop()
+	f.putBack(head)
+	require.Same(t, head, f.pop(), "PUMP-16")
+}
+
+// WAL-19: the window's base is the lowest sequence number that is not committed.
+func TestWindow(t *testing.T) {
+	w := window{base: 5}
+	for seq := uint64(5); seq < 1000; seq++ {
+		w.add(seq)
+	}
+	w.done(6)
+	w.done(7)
+	require.EqualValues(t, 5, w.base)
+	w.done(5)
+	require.EqualValues(t, 8, w.base)
+	for seq := uint64(999); seq >= 8; seq-- {
+		w.done(seq)
+	}
+	require.EqualValues(t, 1000, w.base)
+	require.Zero(t, w.size())
+	require.Panics(t, func() { w.add(1001) })
+}
