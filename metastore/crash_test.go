@@ -90,7 +90,7 @@ func (st *story) tell(fs vfs.FS, answered func(n int)) error {
 		return err
 	}
 	defer dir.Close()
-	l, err := OpenLocal(env.OS(), dir)
+	l, err := openLocal(env.OS(), dir)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (st *story) verify(t testing.TB, d *disk.Disk, low, high int, what any) int
 	dir, err := disk.FS(d).OpenRoot("meta", true)
 	require.NoError(t, err, "%v", what)
 	defer dir.Close()
-	l, err := OpenLocal(env.OS(), dir)
+	l, err := openLocal(env.OS(), dir)
 	require.NoError(t, err, "%v", what)
 	version := int(l.Version())
 	require.True(t, version >= low && version <= high, "%v: version %d, answered %d, tried %d", what, version, low, high)
@@ -168,7 +168,7 @@ func TestEveryCrash(t *testing.T) {
 func TestCrashInRecovery(t *testing.T) {
 	st, d := newStory(), disk.New(disk.Adversarial)
 	images, answered := 0, 0
-	recover := func(image *disk.Disk, what any) {
+	reopen := func(image *disk.Disk, what any) {
 		low, high := answered, min(answered+1, len(st.changes))
 		hook := func(op disk.Op) error {
 			if !op.Kind.Changes() {
@@ -185,7 +185,7 @@ func TestCrashInRecovery(t *testing.T) {
 		}
 		dir, err := disk.FS(image, hook).OpenRoot("meta", true)
 		require.NoError(t, err)
-		l, err := OpenLocal(env.OS(), dir)
+		l, err := openLocal(env.OS(), dir)
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 		require.NoError(t, dir.Close())
@@ -195,9 +195,9 @@ func TestCrashInRecovery(t *testing.T) {
 		if op.Kind == disk.OpSync || op.Kind == disk.OpSyncDir {
 			process := d.Clone()
 			process.ProcessCrash()
-			recover(process, op)
+			reopen(process, op)
 			for image := range d.Crashes(24) {
-				recover(image, op)
+				reopen(image, op)
 			}
 		}
 		return nil
@@ -370,7 +370,7 @@ func openAlive(t *rapid.T, fs vfs.FS, dead error) *Local {
 	dir, err := fs.OpenRoot("meta", true)
 	if err == nil {
 		var l *Local
-		if l, err = OpenLocal(env.OS(), dir); err == nil {
+		if l, err = openLocal(env.OS(), dir); err == nil {
 			l.compactMin = 700
 			return l
 		}

@@ -67,7 +67,7 @@ func openFiles(t testing.TB, snapshot, journal []byte) (*Local, error) {
 			require.NoError(t, vfs.ReplaceFile(dir, name, b))
 		}
 	}
-	l, err := OpenLocal(envForTests, dir)
+	l, err := openLocal(envForTests, dir)
 	if err == nil {
 		t.Cleanup(func() { l.Close() })
 	}
@@ -91,6 +91,15 @@ func TestOpenSample(t *testing.T) {
 	b, _ := l.Get("b")
 	require.EqualValues(t, 8, b.Partitions)
 	require.Equal(t, storeID, l.store)
+}
+
+// A failed open is a nil Store, which callers may compare with nil.
+func TestFailedOpenIsNil(t *testing.T) {
+	dir := openDir(t, disk.FS(disk.New(disk.Adversarial)), "meta")
+	require.NoError(t, vfs.ReplaceFile(dir, snapshotName, []byte("x")))
+	store, err := OpenLocal(envForTests, dir)
+	requireCorrupt(t, err, journalName)
+	require.True(t, store == nil)
 }
 
 // TestJournalCutAnywhere: a journal that ends early shows the changes that are whole; less than its header is damage. M2
@@ -232,7 +241,7 @@ func FuzzOpen(f *testing.F) {
 		dir := openDir(t, disk.FS(disk.New(disk.Ordered)), "meta")
 		require.NoError(t, vfs.ReplaceFile(dir, snapshotName, repair(snapshot)))
 		require.NoError(t, vfs.ReplaceFile(dir, journalName, repair(journal)))
-		l, err := OpenLocal(envForTests, dir)
+		l, err := openLocal(envForTests, dir)
 		if err != nil {
 			return
 		}
@@ -245,7 +254,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		want, version := l.List("", 0), l.Version()
 		require.NoError(t, l.Close())
-		l, err = OpenLocal(envForTests, dir)
+		l, err = openLocal(envForTests, dir)
 		require.NoError(t, err)
 		require.Equal(t, want, l.List("", 0))
 		require.Equal(t, version, l.Version())

@@ -32,7 +32,16 @@ type Recovery struct {
 
 // OpenLocal opens the store in dir, or creates it in a directory without one. Exactly one store may be open in a directory at
 // a time; whoever owns the directory sees to it. The directory stays the caller's and must outlive the store.
-func OpenLocal(e *env.Env, dir vfs.Dir) (*Local, error) {
+// The store is a [*Local], whose Recovery tells what was found.
+func OpenLocal(e *env.Env, dir vfs.Dir) (Store, error) {
+	l, err := openLocal(e, dir)
+	if err != nil {
+		return nil, err // not l: a nil *Local is not a nil Store
+	}
+	return l, nil
+}
+
+func openLocal(e *env.Env, dir vfs.Dir) (*Local, error) {
 	l := &Local{env: e, dir: dir, change: e.NewMutex(), folded: map[string]string{}, compactMin: compactMin}
 	if err := l.load(); err != nil {
 		return nil, fmt.Errorf("open metastore: %w", err)

@@ -37,7 +37,7 @@ func openDir(t testing.TB, fs vfs.FS, path string) vfs.Dir {
 }
 
 func open(t testing.TB, dir vfs.Dir) *Local {
-	l, err := OpenLocal(env.OS(), dir)
+	l, err := openLocal(env.OS(), dir)
 	require.NoError(t, err)
 	return l
 }
