@@ -20,7 +20,7 @@
 // all, is served until it is done or Options.Grace has passed; then connections are cut. The engine is closed by
 // whoever opened it, after Serve has returned.
 //
-// Files: server.go (Options, New, Serve), guard.go (what every request passes), params.go, body.go, errors.go
-// (statuses), topics.go, produce.go, consume.go, message.go (the wire form of a message), ack.go, log.go
-// (engine events to log lines).
+// Files: server.go (Options, New, Serve), limit.go (the bound on connections), guard.go (what every request
+// passes), params.go, body.go, errors.go (statuses), topics.go, produce.go, consume.go, message.go (the wire form
+// of a message), ack.go, log.go (engine events to log lines).
 package server

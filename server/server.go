@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"narad/engine"
 )
 
@@ -117,7 +115,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(netutil.LimitListener(ln, s.opts.MaxConnections)) }()
+	go func() { failed <- srv.Serve(newLimitedListener(ln, s.opts.MaxConnections)) }()
 	select {
 	case err := <-failed:
 		s.stop()
