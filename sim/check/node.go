@@ -57,11 +57,14 @@ type part struct {
 	slots  slotShadow
 }
 
+// never is before the start of every world.
+const never env.Instant = -1 << 62
+
 // New returns a checker for a machine that has not booted yet.
 func New(c Config) *Node {
 	return &Node{
 		Config: c, name: c.Machine.Name(), tick: min(100*time.Millisecond, c.Interval),
-		parts: map[engine.Key]*part{}, log: newWALShadow(), Causes: map[model.Ending]int{}, Goals: map[string]int{},
+		parts: map[engine.Key]*part{}, log: newWALShadow(), pausedUntil: never, Causes: map[model.Ending]int{}, Goals: map[string]int{},
 	}
 }
 

@@ -1,0 +1,202 @@
+package check
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/committer"
+	"narad/engine"
+	"narad/env"
+	"narad/inflight"
+	"narad/segment"
+	"narad/sim"
+	"narad/sim/disk"
+	"narad/sim/model"
+	"narad/wal"
+)
+
+// watched runs feed in a world with a checker that listens, and returns what failed the world.
+func watched(t *testing.T, feed func(w *sim.World, n *Node, see func(...engine.Event))) error {
+	w := sim.New(sim.Options{Seed: 1})
+	n := New(Config{World: w, Machine: w.Machine("n1", sim.MachineConfig{}), Interval: time.Second, Messages: &Messages{}})
+	n.Topic(engine.Topic{Name: "t", Partitions: 1, VisibilityMs: 1000, MaxInFlight: 10, MaxAckedAhead: 10})
+	w.Go("feed", func() {
+		listen := n.Listen()
+		feed(w, n, func(events ...engine.Event) {
+			for _, v := range events {
+				listen(v)
+			}
+		})
+	})
+	return w.Run(time.Hour)
+}
+
+var (
+	key  = engine.Key{Topic: "t"}
+	ckey = committer.Key{Topic: "t"}
+)
+
+func stored(n int64) engine.Event {
+	return engine.Log{Key: key, Event: segment.Committed{Base: 0, Next: n}}
+}
+
+func open(committed int64) engine.Event {
+	return engine.ShardOpened{Key: key, State: inflight.State{Committed: committed}}
+}
+
+// ackedFirst leases and acks offset 0 at instant 0.
+func ackedFirst(nonce int64) []engine.Event {
+	return []engine.Event{
+		engine.Leased{Key: key, Lease: inflight.Lease{Nonce: nonce, Expiry: env.Instant(time.Second)}, HW: 5},
+		engine.Settled{Key: key, Nonce: nonce},
+	}
+}
+
+func consumer(v committer.Event) engine.Event { return engine.Consumer{Event: v} }
+
+func log(v wal.Event) engine.Event { return engine.WAL{Event: v} }
+
+// Every check of this package is seen to fail.
+func TestViolations(t *testing.T) {
+	type see = func(...engine.Event)
+	for name, c := range map[string]struct {
+		invariant string
+		feed      func(w *sim.World, n *Node, see see)
+	}{
+		"202 before the sync": {"INV-03", func(_ *sim.World, _ *Node, see see) {
+			see(log(wal.Recovered{First: 1, Next: 1, Checkpoint: 1}), engine.Accepted{Key: key, Seq: 1})
+		}},
+		"checkpoint past a record that is not committed": {"INV-03", func(_ *sim.World, _ *Node, see see) {
+			see(log(wal.BatchSynced{First: 1, Next: 4}), engine.Dispatched{Key: key, Seq: 1}, engine.Dispatched{Key: key, Seq: 3}, log(wal.CheckpointStored{Seq: 4}))
+		}},
+		"compaction past the durable checkpoint": {"INV-03", func(_ *sim.World, _ *Node, see see) {
+			see(log(wal.BatchSynced{First: 1, Next: 4}), engine.Dispatched{Key: key, Seq: 1}, log(wal.CheckpointStored{Seq: 2}), log(wal.SegmentRemoved{First: 1, Next: 2}))
+		}},
+		"accepted record gone": {"INV-02", func(_ *sim.World, n *Node, see see) {
+			see(log(wal.BatchSynced{First: 1, Next: 4}), engine.Accepted{Key: key, Seq: 3})
+			n.Crashed(sim.PowerFailure, disk.Report{})
+			n.Listen()(log(wal.Recovered{First: 1, Next: 3, Checkpoint: 1}))
+		}},
+		"a hole in the offsets": {"INV-04", func(_ *sim.World, _ *Node, see see) {
+			see(stored(2), engine.Log{Key: key, Event: segment.Committed{Base: 3, Next: 4}})
+		}},
+		"committed records gone": {"INV-04", func(_ *sim.World, n *Node, see see) {
+			see(stored(2))
+			n.Crashed(sim.PowerFailure, disk.Report{})
+			n.Listen()(engine.Log{Key: key, Event: segment.Recovered{Next: 1}})
+		}},
+		"window before prime": {"INV-12", func(_ *sim.World, _ *Node, see see) {
+			see(stored(5), open(-1), engine.ConsumerSnapshot{Key: key, State: inflight.State{Committed: -1}}, consumer(committer.WindowWritten{Key: ckey}))
+		}},
+		"anchor written": {"INV-12", func(_ *sim.World, _ *Node, see see) {
+			see(stored(5), open(-1), consumer(committer.Primed{Key: ckey, Anchor: 1}), consumer(committer.WindowWritten{Key: ckey, Slot: 1}))
+		}},
+		"flip to a slot that was not written": {"INV-12", func(_ *sim.World, _ *Node, see see) {
+			see(stored(5), open(-1), consumer(committer.Primed{Key: ckey, Anchor: 1}), consumer(committer.WrittenOut{Key: ckey, Slot: 0}))
+		}},
+		"consumer.offset ahead of what is durable": {"INV-14", func(_ *sim.World, _ *Node, see see) {
+			see(consumer(committer.Levelled{Key: ckey, Frontier: 0}))
+		}},
+		"consumer.offset levelled too often": {"INV-14", func(w *sim.World, _ *Node, see see) {
+			see(consumer(committer.Levelled{Key: ckey, Frontier: -1}))
+			w.Env().Sleep(20 * time.Second)
+			see(consumer(committer.Levelled{Key: ckey, Frontier: -1}))
+		}},
+		"a tick too late": {"INV-08", func(w *sim.World, _ *Node, see see) {
+			see(consumer(committer.TickDone{}))
+			w.Env().Sleep(200 * time.Millisecond)
+			see(consumer(committer.TickDone{}))
+		}},
+		"an old ack undone by a process crash": {"INV-08", func(w *sim.World, n *Node, see see) {
+			see(stored(5), open(-1))
+			see(ackedFirst(1)...)
+			n.AckReturned("t", inflight.Handle{})
+			for range 3 {
+				w.Env().Sleep(100 * time.Millisecond)
+				see(consumer(committer.TickDone{})) // the committer wrote nothing
+			}
+			n.Crashed(sim.ProcessCrash, disk.Report{})
+			n.Listen()(open(-1))
+		}},
+		"an old ack undone by a power loss": {"INV-09", func(w *sim.World, n *Node, see see) {
+			see(stored(5), open(-1))
+			see(ackedFirst(1)...)
+			n.AckReturned("t", inflight.Handle{})
+			for range 12 {
+				w.Env().Sleep(100 * time.Millisecond)
+				see(consumer(committer.TickDone{}))
+			}
+			n.Crashed(sim.PowerFailure, disk.Report{})
+			n.Listen()(open(-1))
+		}},
+		"a lease that nobody releases": {"INV-23", func(_ *sim.World, n *Node, see see) {
+			see(stored(5), open(-1), engine.Leased{Key: key, Lease: inflight.Lease{Nonce: 1, Expiry: env.Instant(time.Second)}, HW: 5})
+			n.Redelivery(env.Instant(2100 * time.Millisecond))
+		}},
+		"stranded for no reason": {"INV-25", func(_ *sim.World, _ *Node, see see) {
+			see(consumer(committer.Stranded{Key: ckey}))
+		}},
+		"corrupt for no reason": {"INV-02", func(_ *sim.World, _ *Node, see see) {
+			see(engine.CorruptSkipped{Key: key})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := watched(t, c.feed)
+			var v *model.Violation
+			require.True(t, errors.As(err, &v), "nothing was noticed: %v", err)
+			require.Equal(t, c.invariant, v.Invariant, v.Detail)
+		})
+	}
+}
+
+// What the windows of the contract allow is no violation.
+func TestRecentAcksMayComeBack(t *testing.T) {
+	require.NoError(t, watched(t, func(w *sim.World, n *Node, see func(...engine.Event)) {
+		see(stored(5), open(-1), consumer(committer.TickDone{}))
+		w.Env().Sleep(100 * time.Millisecond)
+		see(consumer(committer.TickDone{}))
+		see(ackedFirst(1)...)
+		n.AckReturned("t", inflight.Handle{})
+		w.Env().Sleep(50 * time.Millisecond)
+		n.Crashed(sim.ProcessCrash, disk.Report{})
+		n.Listen()(open(-1))
+		require.Len(t, n.Causes, 0)
+		n.Listen()
+	}))
+}
+
+func TestMessages(t *testing.T) {
+	m := &Messages{}
+	id, payload := m.New("n1", "t", 50)
+	deliver := func(node, topic string, offset int64, payload []byte) error {
+		_, err := m.Delivered(node, &engine.Delivery{Topic: topic, Offset: offset, Payload: payload})
+		return err
+	}
+	violates := func(err error) {
+		t.Helper()
+		var v *model.Violation
+		require.True(t, errors.As(err, &v), "%v", err)
+	}
+	violates(deliver("n1", "t", 0, payload)) // before it was produced
+	m.Attempted(id)
+	violates(deliver("n1", "t", 0, []byte("m000000001 x")))
+	violates(deliver("n1", "t", 0, []byte("?")))
+	violates(deliver("n2", "t", 0, payload))
+	violates(deliver("n1", "u", 0, payload))
+	spoilt := append([]byte{}, payload...)
+	spoilt[20] ^= 1
+	violates(deliver("n1", "t", 0, spoilt))
+	require.NoError(t, deliver("n1", "t", 0, payload))
+	require.NoError(t, m.Lost(), "nobody was told that it is accepted")
+	m.Accepted(id)
+	violates(m.Lost())
+	m.Acked(id, false)
+	require.NoError(t, m.Lost(), "an ack without an answer may have landed")
+	require.NoError(t, m.Copies(0))
+	require.NoError(t, deliver("n1", "t", 1, payload))
+	violates(m.Copies(0)) // stored twice, produced once, no crash
+	require.NoError(t, m.Copies(1))
+}
