@@ -30,9 +30,6 @@ func (s *Server) consume(w http.ResponseWriter, r *http.Request) {
 	if clamped {
 		w.Header().Set("X-Narad-Wait-Clamped", req.Wait.String())
 	}
-	// While the request is parked net/http watches the connection to see the client leave. The deadline
-	// for reading the request would look like that.
-	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	defer context.AfterFunc(r.Context(), req.Cancel)()
 	defer context.AfterFunc(s.stopping, req.Cancel)()
 	d, err := s.engine.Consume(req)

@@ -23,8 +23,8 @@ type Options struct {
 	// MaxConnections bounds open connections; the rest wait in the kernel's backlog. Default 4096.
 	MaxConnections int
 	// HeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound a request's headers, the request, the
-	// answer and the pause between requests. Defaults 5 s, 10 s, 30 s, 60 s. A parked consume is exempt from
-	// ReadTimeout; WriteTimeout must exceed MaxConsumeWait.
+	// answer and the pause between requests. Defaults 5 s, 10 s, 30 s, 60 s. ReadTimeout ends
+	// with the request's body; WriteTimeout begins after the headers and must exceed MaxConsumeWait.
 	HeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 	// Grace is how long a stop waits for what is in flight. Default 10 s.
 	Grace time.Duration
