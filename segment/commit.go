@@ -53,12 +53,13 @@ func (l *Log) Commit(recs []Record) (base int64, err error) {
 			l.mu.Lock()
 		}
 	}
-	l.leading = true
-	done := r.done
-	l.mu.Unlock()
-	if !done {
-		l.lead()
+	if r.done {
+		l.mu.Unlock()
+		return r.base, r.err
 	}
+	l.leading = true
+	l.mu.Unlock()
+	l.lead()
 	return r.base, r.err
 }
 
