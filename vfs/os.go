@@ -233,7 +233,7 @@ func (d *osDir) atParent(name string, fn func(parent *os.File, base string) erro
 	if dir == "" {
 		return fn(d.self, base)
 	}
-	parent, err := d.root.Open(path.Clean(dir))
+	parent, err := d.root.OpenFile(path.Clean(dir), onlyDirectory, 0)
 	if err != nil {
 		return err
 	}

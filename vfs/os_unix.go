@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// onlyDirectory opens directories: a file on the way is an error at once, and a named pipe blocks nobody.
+const onlyDirectory = os.O_RDONLY | unix.O_DIRECTORY
+
 // openNoFollow opens the regular file at name. O_NONBLOCK keeps a named pipe from blocking the call; it
 // means nothing to a regular file.
 func (d *osDir) openNoFollow(name string) (*os.File, error) {

@@ -117,6 +117,11 @@ func TestOSPipeIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrInvalid)
 	_, err = d.OpenDir("pipe")
 	require.ErrorIs(t, err, syscall.ENOTDIR)
+	_, err = d.Stat("pipe/f")
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	_, err = d.Open("pipe/f")
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.ErrorIs(t, d.Rename("pipe/f", "no/f"), syscall.ENOTDIR)
 }
 
 // The errors of the system stay reachable below what the package adds.

@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// onlyDirectory has no flag of its own here; what is looked for below a file is not found.
+const onlyDirectory = os.O_RDONLY
+
 // handleID identifies an open file or directory.
 func handleID(f *os.File) (id ID, err error) {
 	err = control(f, "stat", func(fd uintptr) error {

@@ -9,6 +9,6 @@
 // simulated disk.
 //
 // Files: vfstest.go (Run, RunFS), names.go (names, directories, lists), move.go (rename, remove, pinning),
-// files.go (bytes), identity.go (ID), closing.go (use after Close), locks.go, helper_functions.go (ReadFile,
+// files.go (bytes), identity.go (ID), closing.go (use after Close), locks.go, functions.go (ReadFile,
 // ReplaceFile, RemoveAll), differential.go.
 package vfstest

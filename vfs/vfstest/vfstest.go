@@ -15,7 +15,7 @@ import (
 // Run tests the directories that fresh makes. Each subtest gets one of its own, empty, on a disk without
 // faults; fresh registers what must be cleaned up with t.Cleanup.
 func Run(t *testing.T, fresh func(t *testing.T) vfs.Dir) {
-	for _, group := range [][]test{names, moves, bytes, identity, closing, locks, helpers} {
+	for _, group := range [][]test{names, moves, bytes, identity, closing, locks, functions} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
 		}

@@ -10,7 +10,7 @@ import (
 	"narad/vfs"
 )
 
-var helpers = []test{
+var functions = []test{
 	{"ReadFile/whole", func(t *testing.T, d vfs.Dir) {
 		mkdir(t, d, "a")
 		put(t, d, "a/f", "12345")
