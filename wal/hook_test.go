@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,6 +17,8 @@ type op struct {
 	kind string // create, rename, remove, syncdir, write, sync, truncate
 	name string
 	size int // bytes of a write
+	off  int64
+	data []byte
 }
 
 // hooks see every op of a directory. They are called with no lock of the log held, one at a time.
@@ -57,7 +60,7 @@ func (d hookDir) Create(name string) (f vfs.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hookFile{File: f, name: name, h: d.h}, nil
+	return &hookFile{File: f, name: strings.TrimSuffix(name, tmpSuffix), h: d.h}, nil // it is renamed before it is used
 }
 
 func (d hookDir) Open(name string) (vfs.File, error) {
@@ -87,7 +90,7 @@ type hookFile struct {
 }
 
 func (f *hookFile) WriteAt(p []byte, off int64) (int, error) {
-	err := f.h.around(op{kind: "write", name: f.name, size: len(p)}, func() error {
+	err := f.h.around(op{kind: "write", name: f.name, size: len(p), off: off, data: p}, func() error {
 		_, err := f.File.WriteAt(p, off)
 		return err
 	}, func(short int) { f.File.WriteAt(p[:min(short, len(p))], off) })

@@ -320,7 +320,7 @@ func (l *Log) rewrite(from, end int64) error {
 	}
 	scan := &scanner{chunk: loadChunk}
 	scan.reset(l.tail.file, start.offset, end)
-	run, runAt := make([]byte, 0, loadChunk), start.offset
+	run, runAt := make([]byte, 0, min(loadChunk, end-start.offset)), start.offset
 	for seq := start.seq; ; seq++ {
 		frame, _, damage, err := scan.next(seq)
 		done := err == io.EOF

@@ -8,6 +8,9 @@ import (
 	"narad/vfs"
 )
 
+// minBuffer is the least memory that a scanner takes.
+const minBuffer = 4 << 10
+
 // scanner walks the frames of a file through a buffer.
 type scanner struct {
 	file  vfs.File
@@ -63,8 +66,8 @@ func (s *scanner) fill() error {
 	s.base += int64(s.pos)
 	s.pos = 0
 	left := s.end - s.base
-	size := max(s.chunk, int(min(int64(need), left)))
-	if size > cap(s.buf) || size == s.chunk && cap(s.buf) > 8*s.chunk {
+	size := int(min(int64(max(s.chunk, need)), max(left, minBuffer)))
+	if size > cap(s.buf) || size <= s.chunk && cap(s.buf) > 8*s.chunk {
 		s.buf = append(make([]byte, 0, size), rest...)
 	} else {
 		s.buf = s.buf[:copy(s.buf[:cap(s.buf)], rest)]

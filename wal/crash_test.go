@@ -1,0 +1,481 @@
+package wal
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/sim/disk"
+)
+
+// The tests of this file run small programs on a simulated disk, stop the world before and after every
+// change of the disk, and open what each kind of crash at that moment can leave. They watch INV-03.
+
+// depth scales the number of programs and images.
+func depth(normal, long int) int {
+	if os.Getenv("NARAD_LONG") == "1" {
+		return long
+	}
+	return normal
+}
+
+// crashOptions make every feature happen within a few records.
+func crashOptions() Options {
+	return Options{SegmentBytes: 2000, BatchBytes: 3000, CheckpointSync: time.Nanosecond, IdleRollBytes: 300}
+}
+
+// payloadOf is what the record with that number holds in every program.
+func payloadOf(seq uint64) []byte {
+	size := []int{1, 30, 480, 700, 1300}[seq%5]
+	return bytes.Repeat([]byte{byte('A' + seq%26)}, size)
+}
+
+// promise is what the log has promised at some moment, and what was asked of it.
+type promise struct {
+	next            uint64 // every record below is durable
+	asked           uint64 // one beyond the last record that was given to Append
+	stored, durable uint64 // checkpoint
+	wanted          uint64 // checkpoint that was given to SetCheckpoint
+}
+
+// crasher runs a program and examines crashes.
+type crasher struct {
+	t      testing.TB
+	disk   *disk.Disk
+	rig    *rig
+	limit  int // images per moment
+	images int
+	fatal  bool // a write or sync of a segment has failed since the log was opened
+
+	mu  sync.Mutex // guards the fields below
+	log *Log
+	p   promise
+}
+
+func newCrasher(t testing.TB, personality disk.Personality, limit int) *crasher {
+	c := &crasher{t: t, disk: disk.New(personality), limit: limit, p: promise{next: 1, asked: 1, stored: 1, durable: 1, wanted: 1}}
+	c.rig = newDiskRig(t, c.disk)
+	return c
+}
+
+func (c *crasher) promise() promise {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log != nil {
+		c.p.next = c.log.Next()
+		c.p.stored, c.p.durable = c.log.Checkpoint()
+	}
+	return c.p
+}
+
+func (c *crasher) open() {
+	c.promise()
+	c.mu.Lock()
+	c.log = nil
+	c.mu.Unlock()
+	l := c.rig.open(crashOptions())
+	c.mu.Lock()
+	c.log = l
+	c.mu.Unlock()
+}
+
+// run executes a program of one letter per step:
+//
+//	a append one record      b append three at once     c checkpoint half way    e checkpoint at the end
+//	w wait until the checkpoint is durable              r close and reopen       k kill the process and reopen
+func (c *crasher) run(program string) {
+	c.open()
+	for _, step := range program {
+		switch step {
+		case 'a':
+			c.append(1)
+		case 'b':
+			c.append(3)
+		case 'c':
+			stored, _ := c.log.Checkpoint()
+			c.checkpoint((stored + c.log.Next() + 1) / 2)
+		case 'e':
+			c.checkpoint(c.log.Next())
+		case 'w':
+			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
+		case 'r':
+			require.NoError(c.t, c.log.Close())
+			c.open()
+		case 'k':
+			require.NoError(c.t, c.log.Close()) // the disk is what counts: the images of a kill were examined on the way
+			c.open()
+		}
+	}
+	require.NoError(c.t, c.log.Close())
+}
+
+func (c *crasher) append(n int) error {
+	c.mu.Lock()
+	first := c.p.asked
+	c.p.asked += uint64(n)
+	c.mu.Unlock()
+	var payloads [][]byte
+	for i := range n {
+		payloads = append(payloads, payloadOf(first+uint64(i)))
+	}
+	got, err := c.log.Append(payloads...)
+	if err == nil {
+		require.Equal(c.t, first, got)
+	}
+	return err
+}
+
+func (c *crasher) checkpoint(seq uint64) error {
+	c.mu.Lock()
+	c.p.wanted = max(c.p.wanted, seq)
+	c.mu.Unlock()
+	return c.log.SetCheckpoint(seq)
+}
+
+// watch examines every crash before and after each op from now on.
+func (c *crasher) watch() {
+	c.rig.hooks.before = func(o op) (int, error) {
+		c.examine("before "+o.kind+" "+o.name, c.disk)
+		return 0, nil
+	}
+	c.rig.hooks.after = func(o op) { c.examine("after "+o.kind+" "+o.name, c.disk) }
+}
+
+// examine opens what a crash can leave now.
+func (c *crasher) examine(when string, d *disk.Disk) {
+	p := c.promise()
+	killed := d.Clone()
+	killed.ProcessCrash()
+	c.check(when+", killed", killed, p, p.stored)
+	for image := range d.Crashes(c.limit) {
+		c.check(when+", power lost", image, p, p.durable)
+	}
+}
+
+// check opens one image and holds it to the promise.
+func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoint uint64) {
+	c.images++
+	kept := image.Clone()
+	r := openRig(c.t, image)
+	l, err := r.tryOpen(crashOptions())
+	if err != nil {
+		var dump strings.Builder
+		kept.Dump(&dump)
+		require.NoError(c.t, err, "%s: %+v\n%s", when, p, dump.String())
+	}
+	defer l.Close()
+	next := l.Next()
+	require.GreaterOrEqual(c.t, next, p.next, "%s: durable records are lost", when)
+	require.LessOrEqual(c.t, next, p.asked, "%s: records are invented", when)
+	stored, durable := l.Checkpoint()
+	require.GreaterOrEqual(c.t, stored, leastCheckpoint, "%s: the checkpoint went back", when) // WAL-17, WAL-18
+	require.LessOrEqual(c.t, stored, p.wanted, "%s: the checkpoint is ahead", when)            // WAL-19
+	require.Equal(c.t, stored, durable)
+	recovered := eventsOf[Recovered](r)[0]
+	require.False(c.t, recovered.Lowered, "%s: records were removed above the durable checkpoint", when) // WAL-19
+	require.LessOrEqual(c.t, recovered.First, stored)
+	requireRecords(c.t, l, stored, next, when)
+
+	// Everything that is counted as durable is: nothing but what is on the disk survives now.
+	again := image.Durable()
+	l2, err := openRig(c.t, again).tryOpen(crashOptions())
+	require.NoError(c.t, err, "%s, then opened, then power lost", when)
+	defer l2.Close()
+	require.Equal(c.t, next, l2.Next(), "%s, then opened, then power lost", when)
+	requireRecords(c.t, l2, stored, next, when)
+	first, err := l2.Append([]byte("after"))
+	require.NoError(c.t, err)
+	require.Equal(c.t, next, first)
+}
+
+func requireRecords(t testing.TB, l *Log, from, next uint64, when string) {
+	got, end := readAll(t, l, from)
+	require.Equal(t, next, end, when)
+	for i, p := range got {
+		require.Equal(t, string(payloadOf(from+uint64(i))), p, "%s: record %d", when, from+uint64(i))
+	}
+}
+
+// openRig returns a rig on a disk that has the directory.
+func openRig(t testing.TB, d *disk.Disk) *rig { return newDiskRig(t, d) }
+
+var programs = []string{
+	"", "r", "a", "b", "aaaa", "bb", "bbb", "abcew", "aar", "bkb", "bewbew", "bbbcwbcw", "abewrab", "aawcacawrb", "ererar", "bbewabkew",
+}
+
+// randomPrograms returns the fixed programs and some drawn ones.
+func randomPrograms(count, steps int) []string {
+	rng := rand.New(rand.NewPCG(1, 2))
+	list := append([]string(nil), programs...)
+	for range count {
+		var b strings.Builder
+		for range steps {
+			b.WriteByte("aabbcewwrk"[rng.IntN(10)])
+		}
+		list = append(list, b.String())
+	}
+	return list
+}
+
+// INV-03, WAL-02, WAL-06, WAL-17, WAL-18, WAL-19, WAL-30; BUG-138: whatever a crash leaves at any moment, the
+// log opens and has kept its promises.
+func TestCrashAtEveryMoment(t *testing.T) {
+	for _, personality := range []disk.Personality{disk.Adversarial, disk.Ordered} {
+		t.Run(personality.String(), func(t *testing.T) {
+			images := 0
+			for _, program := range randomPrograms(depth(8, 200), 12) {
+				c := newCrasher(t, personality, depth(80, 4000))
+				c.watch()
+				c.run(program)
+				images += c.images
+			}
+			t.Logf("%d images", images)
+		})
+	}
+}
+
+// A process that dies in the middle of a write leaves any prefix of it.
+func TestKilledInTheMiddleOfAWrite(t *testing.T) {
+	for _, program := range randomPrograms(3, 12) {
+		c := newCrasher(t, disk.Adversarial, 20)
+		c.rig.hooks.before = func(o op) (int, error) {
+			if o.kind != "write" || !strings.HasSuffix(o.name, segmentSuffix) {
+				return 0, nil // a write within one sector happens whole or not at all
+			}
+			p := c.promise()
+			for n := 1; n < o.size; n += 1 + o.size/17 {
+				torn := c.disk.Clone()
+				_, ino, err := torn.Lookup(torn.Root(), "wal/"+o.name)
+				require.NoError(t, err)
+				require.NoError(t, torn.WriteShort(ino, o.data, o.off, n))
+				for image := range torn.Crashes(c.limit) {
+					c.check(fmt.Sprintf("killed after %d of %d bytes, then power lost", n, o.size), image, p, p.durable)
+				}
+				torn.ProcessCrash()
+				c.check(fmt.Sprintf("killed after %d of %d bytes", n, o.size), torn, p, p.stored)
+			}
+			return 0, nil
+		}
+		c.run(program)
+	}
+}
+
+// A crash in the middle of opening, and one in the middle of opening what that left.
+func TestCrashWhileOpening(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	count := 0
+	for _, program := range randomPrograms(depth(4, 100), 10) {
+		c := newCrasher(t, disk.Adversarial, 12)
+		var images []*disk.Disk
+		var promises []promise
+		c.rig.hooks.before = func(o op) (int, error) {
+			for image := range c.disk.Crashes(30) {
+				if rng.IntN(depth(8, 1)) == 0 {
+					images, promises = append(images, image), append(promises, c.promise())
+				}
+			}
+			if o.kind == "write" && o.name != checkpointName {
+				torn := c.disk.Clone()
+				_, ino, err := torn.Lookup(torn.Root(), "wal/"+o.name)
+				require.NoError(t, err)
+				require.NoError(t, torn.WriteShort(ino, o.data, o.off, rng.IntN(o.size)))
+				torn.ProcessCrash()
+				images, promises = append(images, torn), append(promises, c.promise())
+			}
+			return 0, nil
+		}
+		c.run(program)
+		for i, image := range images {
+			again := &crasher{t: t, disk: image, rig: openRig(t, image), limit: c.limit, p: promises[i]}
+			again.p.stored = again.p.durable // the first crash may have lost it
+			again.watch()
+			l, err := again.rig.tryOpen(crashOptions())
+			require.NoError(t, err)
+			require.NoError(t, l.Close())
+			count += again.images
+		}
+	}
+	t.Logf("%d images", count)
+}
+
+// breakdown is one way in which a call to the disk fails.
+type breakdown struct {
+	name string
+	// fail breaks the disk and returns the error of the call, or nil when it does not apply to it.
+	fail func(c *crasher, o op) (short int, err error)
+}
+
+func (c *crasher) syncFails(o op, keep bool) error {
+	_, ino, err := c.disk.Lookup(c.disk.Root(), "wal/"+o.name)
+	require.NoError(c.t, err)
+	c.disk.SyncFails(ino, keep)
+	return syscall.EIO
+}
+
+var breakdowns = []breakdown{
+	{"EIO", func(c *crasher, o op) (int, error) {
+		if o.kind == "sync" {
+			return 0, nil
+		}
+		return 0, syscall.EIO
+	}},
+	{"ENOSPC after a prefix", func(c *crasher, o op) (int, error) {
+		if o.kind != "write" || o.name == checkpointName {
+			return 0, nil
+		}
+		return o.size * 2 / 3, syscall.ENOSPC
+	}},
+	{"EIO after the whole write", func(c *crasher, o op) (int, error) {
+		if o.kind != "write" || o.name == checkpointName {
+			return 0, nil
+		}
+		return o.size, syscall.EIO
+	}},
+	{"sync fails, pages clean", func(c *crasher, o op) (int, error) {
+		if o.kind != "sync" {
+			return 0, nil
+		}
+		return 0, c.syncFails(o, true)
+	}},
+	{"sync fails, pages gone", func(c *crasher, o op) (int, error) {
+		if o.kind != "sync" {
+			return 0, nil
+		}
+		return 0, c.syncFails(o, false)
+	}},
+}
+
+// WAL-10, WAL-11, WAL-12; BUG-143, BUG-144: the N-th call to the disk fails, for every N. Nothing is written to a segment
+// after a failed write or sync, what was durable stays readable, and the log that is opened on the
+// same machine afterwards has everything that was durable, and keeps it through a power failure although
+// the pages of the failed sync will never be written.
+func TestEveryCallFails(t *testing.T) {
+	list := []string{"abbabc", "bbewbb", "aacwaraa"}
+	for _, b := range breakdowns {
+		t.Run(b.name, func(t *testing.T) {
+			failures := 0
+			for _, program := range append(list, randomPrograms(depth(0, 50), 10)[len(programs):]...) {
+				for n := 1; ; n++ {
+					c := newCrasher(t, disk.Adversarial, 1)
+					if !c.failNth(b, n, program) {
+						break
+					}
+					failures++
+				}
+			}
+			require.Greater(t, failures, 10)
+		})
+	}
+}
+
+// failNth runs the program with the n-th call failing and reports whether there was one.
+func (c *crasher) failNth(b breakdown, n int, program string) bool {
+	calls, failed := 0, op{}
+	c.rig.hooks.before = func(o op) (int, error) {
+		segment := strings.HasSuffix(o.name, segmentSuffix)
+		if c.fatal {
+			require.False(c.t, segment && (o.kind == "write" || o.kind == "create"), "%s %s after a failed %s %s", o.kind, o.name, failed.kind, failed.name)
+		}
+		if calls++; calls != n {
+			return 0, nil
+		}
+		short, err := b.fail(c, o)
+		if err == nil {
+			n++ // does not apply; the next one
+			return 0, nil
+		}
+		failed, c.fatal = o, segment && (o.kind == "write" || o.kind == "sync")
+		return short, err
+	}
+	c.runBroken(program)
+	c.rig.hooks.before = nil
+	if failed.kind == "" {
+		return false
+	}
+	p := c.promise()
+	c.mu.Lock()
+	c.log = nil
+	c.mu.Unlock()
+	when := fmt.Sprintf("%s: %s of %s failed", program, failed.kind, failed.name)
+	kept := c.disk.Clone()
+	kept.ProcessCrash()
+	least := p.stored
+	if failed.name == checkpointName {
+		least = p.durable // the page cache may have gone back
+	}
+	c.check(when+", reopened", kept, p, least)
+	lost := c.disk.Durable()
+	c.check(when+", power lost", lost, p, p.durable)
+	return true
+}
+
+// runBroken executes a program whose log may fail at any step.
+func (c *crasher) runBroken(program string) {
+	open := func() {
+		c.promise()
+		c.mu.Lock()
+		c.log = nil
+		c.mu.Unlock()
+		c.fatal = false
+		l, err := c.rig.tryOpen(crashOptions())
+		if err != nil {
+			c.fatal = false
+			l, err = c.rig.tryOpen(crashOptions())
+		}
+		require.NoError(c.t, err, "one call failed while opening, so opening again must do")
+		c.fatal = false
+		c.mu.Lock()
+		c.log, c.p.asked = l, l.Next() // what was asked for and is not there will never be
+		c.mu.Unlock()
+	}
+	open()
+	for _, step := range program {
+		switch step {
+		case 'a', 'b':
+			if err := c.append(map[rune]int{'a': 1, 'b': 3}[step]); err != nil {
+				c.afterFailure(err)
+			}
+		case 'c':
+			stored, _ := c.log.Checkpoint()
+			c.checkpoint((stored + c.log.Next() + 1) / 2)
+		case 'e':
+			c.checkpoint(c.log.Next())
+		case 'w':
+			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
+		case 'r', 'k':
+			c.log.Close()
+			open()
+		}
+	}
+	c.log.Close()
+}
+
+// afterFailure checks what a failed append leaves. WAL-11, WAL-12.
+func (c *crasher) afterFailure(err error) {
+	stored, _ := c.log.Checkpoint()
+	requireRecords(c.t, c.log, stored, c.log.Next(), "after a failure")
+	if c.log.Err() == nil { // no segment could be created: the same records may be appended again
+		c.mu.Lock()
+		c.p.asked = c.log.Next()
+		c.mu.Unlock()
+		return
+	}
+	var failed *FailedError
+	require.ErrorAs(c.t, err, &failed)
+	require.ErrorAs(c.t, c.log.Err(), &failed)
+	_, err = c.log.Append([]byte("more"))
+	require.ErrorAs(c.t, err, &failed)
+	next := c.log.Next()
+	require.NoError(c.t, c.log.SetCheckpoint(max(stored, next-1)))
+	c.mu.Lock()
+	c.p.wanted = max(c.p.wanted, next-1)
+	c.mu.Unlock()
+}
