@@ -411,3 +411,43 @@ func TestCorruptRecordIsSkipped(t *testing.T) {
 	require.EqualValues(t, 2, s[0].Committed)
 	require.NoError(t, e.Close())
 }
+
+// Q-04, AVL-16 (BUG-150): consumer state from beyond the end of the log, as a volume restored in parts has, settles
+// nothing that is produced afterwards, not even when the first thing to touch the partition is a commit.
+func TestConsumerStateBeyondTheLog(t *testing.T) {
+	dir := t.TempDir()
+	e := openReal(t, dir)
+	_, err := e.CreateTopic(TopicSpec{Name: "t", Partitions: 1})
+	require.NoError(t, err)
+	for i := range 5 {
+		require.NoError(t, e.Produce(Message{Topic: "t", Payload: fmt.Append(nil, "old ", i)}))
+	}
+	for range 5 {
+		d, err := e.Consume(&ConsumeRequest{Topic: "t", Partition: 0, Wait: 10 * time.Second})
+		require.NoError(t, err)
+		require.NoError(t, e.Ack("t", d.Handle))
+	}
+	require.NoError(t, e.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, "topics", "t", "p00000", fmt.Sprintf("%020d.log", 0))))
+
+	var clamped []FrontierClamped
+	e, err = Open(dir, Options{Listener: func(v Event) {
+		if c, ok := v.(FrontierClamped); ok {
+			clamped = append(clamped, c)
+		}
+	}})
+	require.NoError(t, err)
+	for i := range 5 {
+		require.NoError(t, e.Produce(Message{Topic: "t", Payload: fmt.Append(nil, "new ", i)}))
+	}
+	log, err := e.topics["t"].partitions[0].openLog()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return log.HighWatermark() == 5 }, 10*time.Second, time.Millisecond)
+	for i := range 5 {
+		d, err := e.Consume(&ConsumeRequest{Topic: "t", Partition: 0})
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint("new ", i), string(d.Payload))
+	}
+	require.Equal(t, []FrontierClamped{{Key{"t", 0}, 4, 0}}, clamped)
+	require.NoError(t, e.Close())
+}

@@ -53,6 +53,13 @@ type (
 		Report committer.Report
 		HW     int64
 	}
+	// FrontierClamped reports consumer state from beyond the end of the log; it was cut back to the log, so that
+	// what is produced next is delivered. It means that the volume does not hold what it held.
+	FrontierClamped struct {
+		Key      Key
+		Frontier int64 // that was found
+		HW       int64
+	}
 	// ConsumerSnapshot reports that the committer took the live state of a partition, to write it.
 	ConsumerSnapshot struct {
 		Key   Key
@@ -160,6 +167,7 @@ func (DispatchFailed) isEvent()   {}
 func (DispatchStalled) isEvent()  {}
 func (Checkpointed) isEvent()     {}
 func (ShardOpened) isEvent()      {}
+func (FrontierClamped) isEvent()  {}
 func (ConsumerSnapshot) isEvent() {}
 func (Leased) isEvent()           {}
 func (Settled) isEvent()          {}

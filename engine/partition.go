@@ -75,10 +75,33 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 		dir.Close()
 		return nil, err
 	}
+	if err := p.clampConsumerState(dir, log.HighWatermark()); err != nil {
+		log.Close()
+		dir.Close()
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log, p.dir = log, dir
 	return log, nil
+}
+
+// clampConsumerState makes sure, before the log takes a commit, that no offset which it has still to give out
+// counts as settled already: a volume that was restored from snapshots of different age can hold consumer state
+// from beyond the end of its log. Records under it would be born settled and never be delivered.
+func (p *partition) clampConsumerState(dir vfs.Dir, hw int64) error {
+	if _, shard, _ := p.opened(); shard != nil {
+		return nil // seeded from this log before, which never shrinks
+	}
+	state, report, err := committer.Recover(dir, p.identity(), hw)
+	if err != nil || !report.Clamped {
+		return err
+	}
+	if err := committer.Reseed(dir, p.identity(), state); err != nil {
+		return err
+	}
+	p.topic.engine.emit(FrontierClamped{p.key, report.Frontier, hw})
+	return nil
 }
 
 // opened returns the log and the shard as far as they are open.

@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type flags struct {
 	single   bool
 	quiet    bool
 	json     bool
+	hashes   bool
 }
 
 func parse(args []string) (f flags, err error) {
@@ -48,6 +50,7 @@ func parse(args []string) (f flags, err error) {
 	set.BoolVar(&f.campaign.Twice, "twice", false, "run every seed twice and compare the trace hashes")
 	set.BoolVar(&f.campaign.FailFast, "failfast", false, "start no further seed after a failure")
 	set.BoolVar(&f.quiet, "quiet", false, "with -seed: no event log")
+	set.BoolVar(&f.hashes, "hashes", false, "print only each seed and its trace hash")
 	set.BoolVar(&f.json, "json", false, "print the summary as JSON")
 	profile := set.String("profile", string(workload.NodeProfile), "kind of world: "+profiles())
 	set.Uint64Var(&f.seed, "seed", 0, "replay this one world with its event log")
@@ -118,17 +121,23 @@ func replay(f flags) int {
 }
 
 func campaign(f flags) int {
-	p := newProgress(f.campaign.Seeds, !f.json)
+	p := newProgress(f.campaign.Seeds, !f.json && !f.hashes)
+	var hashes []string
 	s := f.campaign.Run(func(r workload.Result) {
 		p.done(r)
+		hashes = append(hashes, fmt.Sprintf("%8d %016x", r.Seed, r.Hash))
 		if r.Err != nil {
 			p.say(failure(r, f.campaign.Profile))
 		}
 	})
 	p.end()
-	if f.json {
+	switch {
+	case f.json:
 		json.NewEncoder(os.Stdout).Encode(summaryJSON(s))
-	} else {
+	case f.hashes:
+		slices.Sort(hashes) // worlds end in any order
+		fmt.Println(strings.Join(hashes, "\n"))
+	default:
 		fmt.Print(table(s, f.campaign))
 	}
 	if len(s.Failures) > 0 || len(s.Diverged) > 0 {

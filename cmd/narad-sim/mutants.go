@@ -19,12 +19,13 @@ func runMutants(args []string) int {
 	seeds := set.Int("seeds", defaultSeeds, "the budget: how many seeds to run at most for each")
 	first := set.Uint64("first", 1, "the first seed")
 	only := set.String("only", "", "run the mutants whose name contains this")
+	part := set.String("part", "", "run every n-th mutant, beginning with the k-th: k/n")
 	list := set.Bool("list", false, "list the catalogue and run nothing")
 	asJSON := set.Bool("json", false, "print the outcomes as JSON")
 	if err := set.Parse(args); err != nil {
 		return 2
 	}
-	all, err := chosen(*only)
+	all, err := chosen(*only, *part)
 	if err != nil {
 		return usageError(err)
 	}
@@ -56,13 +57,20 @@ func usageError(err error) int {
 	return 2
 }
 
-func chosen(only string) (picked []mutants.Mutant, err error) {
+// chosen returns the mutants whose name contains only, and of those the part that is asked for.
+func chosen(only, part string) (picked []mutants.Mutant, err error) {
 	all, err := mutants.Load()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range all {
-		if strings.Contains(m.Name, only) {
+	k, n := 0, 1
+	if part != "" {
+		if _, err := fmt.Sscanf(part, "%d/%d", &k, &n); err != nil || k < 0 || k >= n {
+			return nil, fmt.Errorf("-part is %q, it takes k/n with 0 ≤ k < n", part)
+		}
+	}
+	for i, m := range all {
+		if strings.Contains(m.Name, only) && i%n == k {
 			picked = append(picked, m)
 		}
 	}

@@ -75,10 +75,28 @@ func (n *Node) Listen() func(engine.Event) {
 	life := n.life
 	n.ticks = tickShadow{}
 	return func(v engine.Event) {
-		if life == n.life {
-			n.see(v)
+		if life != n.life {
+			return
 		}
+		if n.World.Logging() {
+			n.World.Logf("%s", describeEvent(v))
+		}
+		n.see(v)
 	}
+}
+
+// describeEvent writes an event as one line of the log: its type, then its fields.
+func describeEvent(v engine.Event) string {
+	var inner any = v
+	switch v := v.(type) {
+	case engine.WAL:
+		inner = v.Event
+	case engine.Consumer:
+		inner = v.Event
+	case engine.Log:
+		return fmt.Sprintf("%T %s/%d %+v", v.Event, v.Key.Topic, v.Key.Partition, v.Event)
+	}
+	return fmt.Sprintf("%T %+v", inner, inner)
 }
 
 // fail ends the world with a violation, naming the node.
@@ -229,6 +247,9 @@ func (n *Node) seeShard(v engine.Event) {
 	case engine.FrontierJumped:
 		p := n.parts[v.Key]
 		n.failPart(p, model.Violate("INV-29", "the frontier jumped to %d although nothing was deleted", v.Oldest))
+	case engine.FrontierClamped:
+		p := n.parts[v.Key]
+		n.failPart(p, model.Violate("INV-11", "the recovered frontier %d lies beyond the log's end %d", v.Frontier, v.HW))
 	case engine.DispatchStalled:
 		n.fail(model.Violate("INV-03", "dispatching stopped: %v", v.Err))
 	}
