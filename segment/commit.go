@@ -29,7 +29,8 @@ type request struct {
 //
 // Concurrent calls are committed in the order of the calls; those that wait for the disk together share one
 // frame and its outcome. The records are not kept. Errors: ErrClosed, *PoisonedError, ErrTooLarge (nothing
-// was tried), anything else is one of the disk. Committing no records only reports whether one could.
+// was tried), anything else is one of the disk. Committing no records only reports whether one could, and
+// where.
 func (l *Log) Commit(recs []Record) (base int64, err error) {
 	r := &request{recs: recs}
 	for i := range recs {
@@ -40,9 +41,13 @@ func (l *Log) Commit(recs []Record) (base int64, err error) {
 		r.bytes += size
 	}
 	l.mu.Lock()
-	if err := l.refuseLocked(); err != nil || len(recs) == 0 {
+	if err := l.refuseLocked(); err != nil {
 		l.mu.Unlock()
-		return l.hw.Load(), err
+		return 0, err
+	}
+	if len(recs) == 0 {
+		l.mu.Unlock()
+		return l.hw.Load(), nil
 	}
 	l.queue = append(l.queue, r)
 	if l.leading {
