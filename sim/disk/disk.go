@@ -94,7 +94,7 @@ type inode struct {
 	refs          int  // pending operations that mention it
 
 	// directory
-	parent  Ino
+	parent  Ino      // visible
 	entries []dirent // visible names, sorted
 	durable []dirent // durable names, sorted
 

@@ -39,14 +39,17 @@ func (d *Disk) CrashesCounted(limit int, count *Count) iter.Seq[*Disk] {
 // to the same image.
 func (d *Disk) CrashCount() uint64 {
 	e := enumeration{d: d.Clone()}
-	return e.total()
+	return e.total(math.MaxUint64)
 }
 
 // outcomesPerImage is how many outcomes an enumeration looks at for each image it may hand out.
 const outcomesPerImage = 16
 
-// namesCountedMax bounds the time that counting takes.
-const namesCountedMax = 1 << 14
+// Outcomes of the names that counting looks at: at most, and when there are more images than needed anyway.
+const (
+	namesCountedMax  = 1 << 12
+	namesCountedSoon = 1 << 8
+)
 
 type enumeration struct {
 	d     *Disk
@@ -75,11 +78,11 @@ type state struct {
 }
 
 func (e *enumeration) run() {
-	total := e.total()
 	budget := uint64(math.MaxUint64)
 	if e.left != math.MaxInt {
 		budget = uint64(e.left) * outcomesPerImage
 	}
+	total := e.total(budget)
 	if total <= budget {
 		e.names(0)
 	} else {
@@ -242,8 +245,8 @@ func (e *enumeration) image(h uint64) bool {
 	return e.yield(e.d.image(&e.ch, new(owner)))
 }
 
-// total counts the outcomes.
-func (e *enumeration) total() uint64 {
+// total counts the outcomes; math.MaxUint64 stands for more than budget, too.
+func (e *enumeration) total(budget uint64) uint64 {
 	sum, spaces := uint64(0), 0
 	full := e.countNames(0, &spaces, func(uint64) bool {
 		product := uint64(1)
@@ -251,7 +254,7 @@ func (e *enumeration) total() uint64 {
 			product = saturatingMul(product, e.countFile(i))
 		}
 		sum += product
-		return sum >= product && product != math.MaxUint64
+		return sum >= product && product != math.MaxUint64 && (sum <= budget || spaces < namesCountedSoon)
 	})
 	if !full {
 		return math.MaxUint64

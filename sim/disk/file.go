@@ -167,7 +167,7 @@ func (d *Disk) touch(n *inode, first, last int64, lost bool) {
 			n.insertDirty(at, dirtySector{number: s, base: d.snapshot(n, s)})
 		} else if e := &n.dirty[at]; !e.clean && !lost {
 			e.mid = append(e.mid, version{stamp: e.stamp, cut: e.cut, data: d.snapshot(n, s)})
-			e.shorten()
+			e.shorten(d.personality)
 		}
 		e := &n.dirty[at]
 		e.stamp, e.cut, e.clean = d.stamp, false, lost
@@ -221,14 +221,14 @@ func (d *Disk) snapshot(n *inode, s int64) *sector {
 }
 
 // shorten forgets one contents in the middle when there are too many: the one after it takes its place,
-// as though its operation had come at once. That never moves contents across a cut of the file, on which
-// Ordered relies.
-func (s *dirtySector) shorten() {
+// as though its operation had come at once. On an Ordered disk that never moves contents across a cut of the
+// file, which must not be seen before the cut.
+func (s *dirtySector) shorten(p Personality) {
 	if len(s.mid)+2 <= versionsMax {
 		return
 	}
 	for _, i := range [...]int{1, 2, 3, 0} {
-		if !s.mid[i+1].cut {
+		if p == Adversarial || !s.mid[i+1].cut {
 			s.mid[i+1].stamp = s.mid[i].stamp
 			s.mid[i+1].cut = s.mid[i].cut
 			s.mid = slices.Delete(s.mid, i, i+1)
@@ -299,7 +299,7 @@ func (d *Disk) cut(n *inode, size int64) {
 		e := &n.dirty[i]
 		if !e.clean {
 			e.mid = append(e.mid, version{stamp: e.stamp, cut: e.cut, data: d.snapshot(n, e.number)})
-			e.shorten()
+			e.shorten(d.personality)
 		}
 		e.stamp, e.cut, e.clean = d.stamp, true, false
 	}

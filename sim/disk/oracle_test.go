@@ -280,7 +280,7 @@ func (o *oracle) isClosed(set []bool) bool {
 				return false
 			}
 		}
-		if e.to != nil && e.to.dir.made != nil && !in(e.to.dir.made) {
+		if e.to != nil && e.to.dir.made != nil && !in(e.to.dir.made) && (e.what.dir || e.from != nil) {
 			return false
 		}
 	}
@@ -500,11 +500,27 @@ func drawProgram(t *rapid.T, d *Disk, o *oracle) (done []string) {
 	}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		line := drawStep(t)
-		if len(o.free()) < 8 && d.CrashCount() < 1000 || strings.HasPrefix(line, "sync") {
+		if len(o.free()) < 8 && d.CrashCount() < 1000 && !atLimit(d) || strings.HasPrefix(line, "sync") {
 			do(line)
 		}
 	}
 	return done
+}
+
+// atLimit reports whether the next step could make the disk forget some contents or size, which the
+// definition does not.
+func atLimit(d *Disk) bool {
+	for _, s := range d.table {
+		if len(s.node.sizes) >= pendingSizesMax {
+			return true
+		}
+		for i := range s.node.dirty {
+			if len(s.node.dirty[i].mid)+2 >= versionsMax {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // The enumeration is exactly the definition, for any program.

@@ -86,8 +86,9 @@ func (d *Disk) commitOldest() {
 //   - the last one on each name it changes, so that each name goes through its values in order;
 //   - when it removes a directory, all on names in there, so that nothing that was moved out is lost with it;
 //   - when it moves a directory to another parent, the last such move, so that no cycle can arise;
-//   - softly, the one that made the directory it links into: a name in there means nothing without, but
-//     syncing the directory does not make its own name durable.
+//   - softly, the one that made the directory it links into: nothing may move to a place that is lost, and
+//     new names there mean nothing without it. But syncing the directory does not make its own name durable,
+//     and a new file that moved on to elsewhere does not need the directory it was made in.
 func (d *Disk) depend(op *nameOp) {
 	need := func(stamp uint64) {
 		if stamp != 0 && !slices.Contains(op.deps, stamp) {
@@ -117,6 +118,18 @@ func (d *Disk) depend(op *nameOp) {
 		need(d.birth(op.dir))
 	case opRename:
 		need(d.birth(op.toDir))
+		if !op.isDir {
+			d.detach(op.dir, op.name)
+		}
+	}
+}
+
+// detach lets new files of that name survive without the directory they were made in.
+func (d *Disk) detach(dir Ino, name string) {
+	for i := range d.pending {
+		if op := &d.pending[i]; op.kind == opLink && !op.isDir && op.touches(dir, name) {
+			op.deps = op.deps[:op.hard]
+		}
 	}
 }
 
