@@ -268,13 +268,14 @@ func TestPrimeOfAMovesCopy(t *testing.T) {
 	r.ack(k, 7)
 	r.ops = nil
 	r.tick()
+	ops := r.log()
 	require.Equal(t, []string{
 		"write p0/consumer.ahead 4096+4096",
 		"write p0/consumer.ahead 0+512", // the newest record again, so that the sync is real
 		"sync p0/consumer.ahead",
 		"syncdir p0",
 		"write p0/consumer.ahead 4096+512",
-	}, r.log()[:5])
+	}, ops[:min(5, len(ops))])
 	w, _ := last[WindowWritten](r)
 	require.Equal(t, uint64(41), w.Sequence)
 	p, _ := last[Primed](r)
@@ -507,6 +508,32 @@ func TestLevelNeverTakesBack(t *testing.T) {
 	r.ticks(330)
 	require.NotEmpty(t, all[Levelled](r))
 	require.Equal(t, int64(50), r.offset(k))
+}
+
+// The same when no window follows the prime, as the shard is gone or its writes fail.
+func TestNoLevelBeforeAWindow(t *testing.T) {
+	for _, gone := range []bool{true, false} {
+		r := newRig(t, 1, nil)
+		k := part0(0)
+		r.place(k, AheadFile, append(slotBytes(1, 3, 5), make([]byte, aheadSize-512)...))
+		r.place(k, OffsetFile, encodeOffset(50))
+		r.seed(k)
+		r.ack(k, 51)
+		r.hook = func(op disk.Op) error {
+			if op.Kind == disk.OpSyncDir { // the prime's last step
+				r.hook = nil
+				if gone {
+					delete(r.shards, k)
+				} else {
+					r.failOn(disk.OpWrite, "p0/consumer.ahead", -1, errIO)
+				}
+			}
+			return nil
+		}
+		r.ticks(400)
+		require.Len(t, all[Primed](r), 1)
+		require.Equal(t, int64(50), r.offset(k))
+	}
 }
 
 // COM-31, INV-10: after Close both files are exact and durable, also right after a power loss, also of
@@ -943,6 +970,25 @@ func TestForgetDuringSnapshot(t *testing.T) {
 	r.ack(k, 2)
 	r.flush()
 	r.durable(k, -1, 2)
+}
+
+// The same while the snapshot is one for a prime: nothing is made for the shard that is gone.
+func TestForgetDuringPrime(t *testing.T) {
+	r := newRig(t, 1, nil)
+	k := part0(0)
+	r.ack(k, 1)
+	state := r.c.o.State
+	r.c.o.State = func(k Key, dst []int64) (State, uint64, bool) {
+		s, id, ok := state(k, dst)
+		r.c.o.State = state
+		r.c.Forget(k)
+		delete(r.shards, k)
+		return s, id, ok
+	}
+	r.ops = nil
+	r.tick()
+	require.Empty(t, r.log())
+	require.Empty(t, r.c.roster.parts)
 }
 
 // COM-61: the sequence goes on above what a forget and a fresh prime find.

@@ -31,8 +31,7 @@ func (c *Committer) primeStep(k Key) {
 		return
 	case err != nil:
 		ev.Err = err
-		c.fail(err)
-		c.again(k)
+		c.fail(err) // windowStep finds nothing primed and marks k again
 	default:
 		c.install(p)
 		c.change(p, func() { c.roster.stamp(p) })

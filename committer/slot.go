@@ -1,7 +1,6 @@
 package committer
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -213,13 +212,13 @@ func appendRuns(dst []byte, committed int64, ahead []int64) []byte {
 // decodeSlot returns the record of a slot, which may be cut short by the end of the file. The error is one of
 // those above.
 func decodeSlot(slot []byte) (record, error) {
-	if len(bytes.Trim(slot, "\x00")) == 0 {
+	if blank(slot) {
 		return record{}, ErrBlank
 	}
 	if len(slot) < headerSize {
 		return record{}, ErrLength
 	}
-	if !bytes.Equal(slot[:4], slotMagic[:]) {
+	if [4]byte(slot[:4]) != slotMagic {
 		return record{}, ErrMagic
 	}
 	if slot[4] != slotVersion {
@@ -234,6 +233,15 @@ func decodeSlot(slot []byte) (record, error) {
 		return record{}, ErrChecksum
 	}
 	return decodeContent(rec)
+}
+
+func blank(slot []byte) bool {
+	for _, b := range slot {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // decodeContent decodes a record whose checksum holds.

@@ -91,7 +91,7 @@ func (c *Committer) writeoutStep(p *part) {
 		if !p.unsynced || !c.writeout(p) {
 			return
 		}
-		if c.force || p.levelDue(c.env.Now()) {
+		if p.levelDue(c.env.Now()) {
 			c.level(p)
 		}
 	})
