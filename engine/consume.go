@@ -106,7 +106,7 @@ const takeAttempts = 3
 
 // take reserves the lowest unresolved record and then reads it: never the other way round (INF-09, INF-10).
 func (p *partition) take(via Handout) (*Delivery, error) {
-	for attempt := 0; ; {
+	for attempt := 1; ; {
 		log, err := p.open()
 		if err != nil {
 			return nil, err
@@ -120,15 +120,18 @@ func (p *partition) take(via Handout) (*Delivery, error) {
 		if err == nil && p.stillLeased(lease) {
 			return p.delivery(lease, rec), nil
 		}
-		if err == nil { // the read outlasted the lease; whoever has the offset now is served by its own read
-			err = segment.ErrClosed
+		retry, counts := true, true
+		switch {
+		case err == nil: // the read outlasted the lease, and the offset is somebody else's or free again
+			err = ErrEmpty
+		default:
+			retry, counts = p.unread(lease, err)
 		}
-		retry := p.unread(log, lease, err)
-		if errors.Is(err, segment.ErrClosed) {
-			attempt++
-		}
-		if !retry || attempt == takeAttempts {
+		if !retry || counts && attempt == takeAttempts {
 			return nil, err
+		}
+		if counts {
+			attempt++
 		}
 	}
 }
@@ -166,25 +169,22 @@ func (p *partition) stillLeased(lease inflight.Lease) bool {
 	return ok && live.Nonce == lease.Nonce && p.topic.engine.env.Now() < live.Expiry
 }
 
-// unread deals with a reservation whose record could not be read, and reports whether to try again.
-func (p *partition) unread(log *segment.Log, lease inflight.Lease, err error) (retry bool) {
-	e := p.topic.engine
+// unread deals with a reservation whose record could not be read. It reports whether to try again, and whether that
+// counts as an attempt: what resolves an offset does not, because it cannot happen again to the same one.
+func (p *partition) unread(lease inflight.Lease, err error) (retry, counts bool) {
 	var below *segment.FloorError
 	var corrupt *segment.CorruptError
 	switch {
 	case errors.As(err, &below):
 		p.jump(below.Oldest)
-		return true
+		return true, false
 	case errors.As(err, &corrupt):
 		p.skip(lease, err)
-		return true
+		return true, false
 	}
 	// A closed log is not a gap and an I/O error is not corruption: give the reservation back (LOG-13, LOG-17).
 	p.release(lease, CauseReadFail)
-	if errors.Is(err, segment.ErrClosed) {
-		return !e.gate.isClosed()
-	}
-	return false
+	return errors.Is(err, segment.ErrClosed) && !p.topic.engine.gate.isClosed(), true
 }
 
 // jump moves the frontier over what retention deleted, in one step (INF-32). The loser of a race finds its

@@ -9,7 +9,7 @@
 //	rule: COM-14
 //	expect: INV-12 INV-09 INV-11
 //
-// [Mutant.Overlay] applies it to copies of the files it names, strictly: a patch whose context is gone is stale
-// and an error. The copies replace the originals in a build with "go build -overlay", so that production source
+// [Mutant.Overlay] applies it to copies of the files it names: the lines may have moved, but a patch whose lines
+// are not there any more is stale and an error. The copies replace the originals in a build with "go build -overlay", so that production source
 // never holds a switch for a bug.
 package mutants

@@ -95,13 +95,32 @@ func (m Mutant) Mutated(root string) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("mutants: %s: %w", m.Name, err)
 		}
-		var out bytes.Buffer
-		if err := gitdiff.Apply(&out, bytes.NewReader(source), f); err != nil {
-			return nil, fmt.Errorf("mutants: %s is stale, %s has changed under it: %w", m.Name, f.OldName, err)
+		for _, fragment := range f.TextFragments {
+			if source, err = apply(source, fragment); err != nil {
+				return nil, fmt.Errorf("mutants: %s is stale: %s: %w", m.Name, f.OldName, err)
+			}
 		}
-		changed[f.OldName] = out.Bytes()
+		changed[f.OldName] = source
 	}
 	return changed, nil
+}
+
+// apply replaces the lines that a fragment removes or keeps by those that it adds or keeps. They may have moved, but
+// they must be there exactly as they are in the patch, and once.
+func apply(source []byte, f *gitdiff.TextFragment) ([]byte, error) {
+	var before, after bytes.Buffer
+	for _, line := range f.Lines {
+		if line.Op != gitdiff.OpAdd {
+			before.WriteString(line.Line)
+		}
+		if line.Op != gitdiff.OpDelete {
+			after.WriteString(line.Line)
+		}
+	}
+	if n := bytes.Count(source, before.Bytes()); n != 1 {
+		return nil, fmt.Errorf("the lines at %d of the patch are there %d times", f.OldPosition, n)
+	}
+	return bytes.Replace(source, before.Bytes(), after.Bytes(), 1), nil
 }
 
 // Overlay writes the changed files and the overlay file for "go build -overlay" into dir and returns the
