@@ -146,7 +146,7 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	defer w.free()
 	if err := w.write(batch); err != nil {
 		err = fmt.Errorf("segment: commit to %s at byte %d: %w", active.name(), w.at, err)
-		l.discard(active, err)
+		l.discard(active, w, err)
 		l.opt.Event(CommitFailed{err})
 		return 0, err
 	}
@@ -176,23 +176,35 @@ func (l *Log) publish(active *segment, w *writer) (base int64) {
 // commit takes its place and its offsets. Caches hold nothing to purge, because blocks are only read below
 // the watermark. After a sync that failed nothing is tried: what the file shows is no longer what the disk
 // holds, and only recovery, which writes again what it believes, may go on from there.
-func (l *Log) discard(active *segment, cause error) {
+func (l *Log) discard(active *segment, w *writer, cause error) {
 	var s *syncError
 	if errors.As(cause, &s) {
 		l.latch(cause)
 		return
 	}
-	l.mu.Lock()
-	file, size := active.file, active.size
-	l.mu.Unlock()
 	l.env.Point("segment: commit failed, not cut")
-	err := file.Truncate(size)
-	if err == nil {
-		l.env.Point("segment: commit failed, cut, not synced")
-		err = file.Sync()
+	if err := w.cut(); err != nil {
+		l.latch(errors.Join(cause, fmt.Errorf("cut %s: %w", active.name(), err)))
 	}
-	if err != nil {
-		l.latch(errors.Join(cause, fmt.Errorf("cut %s to %d bytes: %w", active.name(), size, err)))
+}
+
+// cut takes back what was written, the last frame first, each cut synced before the next one: a cut that a
+// power failure tears may damage the frame it removes, and must not find intact ones behind it.
+func (w *writer) cut() error {
+	for {
+		if err := w.file.Truncate(w.at); err != nil {
+			return err
+		}
+		w.env.Point("segment: commit failed, cut, not synced")
+		if err := w.file.Sync(); err != nil {
+			return err
+		}
+		n := len(w.frames)
+		if n == 0 {
+			return nil
+		}
+		w.at = w.frames[n-1].at
+		w.frames = w.frames[:n-1]
 	}
 }
 

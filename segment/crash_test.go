@@ -1,0 +1,424 @@
+package segment
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/env"
+	"narad/sim/disk"
+	"narad/vfs"
+)
+
+// state is what a power loss at some instant finds: the disk, and what the log owes.
+type state struct {
+	at        string
+	disk      *disk.Disk
+	confirmed []Record   // every offset that was ever below a watermark, in order
+	maybe     [][]Record // what may follow: commits whose outcome is not a confirmation
+}
+
+// story drives a log on a simulated disk and keeps the state before each of its calls.
+type story struct {
+	t      testing.TB
+	opt    Options
+	disk   *disk.Disk
+	dir    vfs.Dir
+	log    *Log
+	state  state
+	states []state
+	keep   bool
+	fault  disk.Hook
+	next   int // number of the next record
+}
+
+func newStory(t testing.TB, d *disk.Disk, o Options) *story {
+	s := &story{t: t, opt: o, disk: d}
+	var err error
+	s.dir, err = disk.FS(d, s.hook).OpenRoot("p", true)
+	require.NoError(t, err)
+	return s
+}
+
+func (s *story) hook(op disk.Op) error {
+	if s.keep && op.Kind.Changes() {
+		s.mark(op.String())
+	}
+	if s.fault != nil {
+		return s.fault(op)
+	}
+	return nil
+}
+
+func (s *story) mark(at string) {
+	st := s.state
+	st.at, st.disk = at, s.disk.Clone()
+	st.confirmed, st.maybe = slices.Clone(st.confirmed), slices.Clone(st.maybe)
+	s.states = append(s.states, st)
+}
+
+func (s *story) open() error {
+	l, err := Open(env.OS(), s.dir, s.opt)
+	if err != nil {
+		return err
+	}
+	s.log = l
+	got, err := contents(l)
+	if err != nil && s.fault != nil {
+		got, err = contents(l) // a read that failed may be tried again
+	}
+	require.NoError(s.t, err, "at %s", s.state.at)
+	s.state.admit(s.t, got)
+	s.state.confirmed, s.state.maybe = got, nil
+	return nil
+}
+
+// contents reads a log that has no damage.
+func contents(l *Log) (all []Record, err error) {
+	for off := range l.HighWatermark() {
+		r, err := l.Read(off)
+		if err != nil {
+			return nil, err
+		}
+		r.CommittedMs = 0
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// admit checks what a log that was opened in some state holds.
+func (s *state) admit(t testing.TB, got []Record) {
+	if len(got) < len(s.confirmed) {
+		t.Fatalf("at %s: watermark %d, below the %d it was", s.at, len(got), len(s.confirmed))
+	}
+	for i, r := range s.confirmed {
+		if !same(r, got[i]) {
+			t.Fatalf("at %s: offset %d holds %q, was %q", s.at, i, got[i].Payload, r.Payload)
+		}
+	}
+	tail := got[len(s.confirmed):]
+	if len(tail) == 0 {
+		return
+	}
+	for _, m := range s.maybe {
+		if len(tail) <= len(m) && slices.EqualFunc(tail, m[:len(tail)], same) {
+			return
+		}
+	}
+	t.Fatalf("at %s: %d records that nobody committed there, first %q", s.at, len(tail), tail[0].Payload)
+}
+
+func same(a, b Record) bool { return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Payload, b.Payload) }
+
+// commit commits n records; when the log is poisoned by it, it reopens.
+func (s *story) commit(n, size int) error {
+	r := recs(s.next, n, size)
+	s.next += n
+	s.state.maybe = append(s.state.maybe, r)
+	base, err := s.log.Commit(r)
+	if err != nil {
+		require.Equal(s.t, int64(len(s.state.confirmed)), s.log.HighWatermark())
+		return err
+	}
+	require.Equal(s.t, int64(len(s.state.confirmed)), base)
+	s.state.confirmed, s.state.maybe = append(s.state.confirmed, r...), nil
+	return nil
+}
+
+func (s *story) reopen() error {
+	require.NoError(s.t, s.log.Close())
+	return s.open()
+}
+
+// program runs steps like "1", "4" (commit so many small records), "big" (one record over several
+// sectors), "many" (more than a frame) and "reopen".
+func (s *story) program(steps ...string) {
+	require.NoError(s.t, s.open())
+	for _, step := range steps {
+		s.mark("before " + step)
+		require.NoError(s.t, s.step(step), step)
+	}
+	s.mark("the end")
+}
+
+func (s *story) step(step string) error {
+	switch step {
+	case "1":
+		return s.commit(1, 20)
+	case "4":
+		return s.commit(4, 30)
+	case "big":
+		return s.commit(1, 700)
+	case "many":
+		return s.commit(5, 250)
+	case "reopen":
+		return s.reopen()
+	}
+	panic(step)
+}
+
+var crashOptions = Options{SegmentBytes: 600, FrameBytes: 500}
+
+// checker recovers crash images and checks what they hold.
+type checker struct {
+	t      testing.TB
+	opt    Options
+	depth  int // of crashes in recovery
+	limit  int // of images per crash
+	images int
+	seen   map[[2]uint64]int // image and what was owed there, down to which depth it was checked
+}
+
+// crash checks every image that a power loss may leave, and the one that the death of the process leaves.
+func (c *checker) crash(s state, depth int) {
+	for img := range s.disk.Crashes(c.limit) {
+		c.image(s, img, depth)
+	}
+	dead := s.disk.Clone()
+	dead.ProcessCrash()
+	s.at += ", process died"
+	c.image(s, dead, depth)
+}
+
+func (c *checker) image(s state, img *disk.Disk, depth int) {
+	owed := uint64(len(s.confirmed))
+	for _, m := range s.maybe {
+		owed = owed*31 + uint64(len(m)) + uint64(m[0].Payload[0])
+	}
+	c.images++
+	key := [2]uint64{img.Hash(), owed ^ img.DurableHash()*31 ^ img.CrashCount()*1000003}
+	if c.seen[key] > depth {
+		return
+	}
+	c.seen[key] = depth + 1
+	if depth > 0 { // crashes in the recovery of this image
+		again := img.Clone()
+		st := newStory(c.t, again, c.opt)
+		st.state, st.keep = s, true
+		st.state.at += ", in recovery"
+		require.NoError(c.t, st.open())
+		for _, in := range st.states {
+			in.at = s.at + ", in recovery at " + in.at
+			c.crash(in, depth-1)
+		}
+	}
+	st := newStory(c.t, img, c.opt)
+	st.state = s
+	require.NoError(c.t, st.open(), "at %s", s.at)
+	st.state.at += ", recovered"
+	// Everything below the watermark is durable now. LOG-24
+	for img := range img.Crashes(c.limit) {
+		after := newStory(c.t, img, c.opt)
+		after.state = st.state
+		require.NoError(c.t, after.open())
+		require.NoError(c.t, after.log.Close())
+	}
+	// Recovering once more changes nothing.
+	first := dump(c.t, st.dir)
+	require.NoError(c.t, st.reopen())
+	require.Equal(c.t, first, dump(c.t, st.dir), "at %s", s.at)
+	// The log goes on where it was, and what it confirms now survives too.
+	st.next = 1000
+	require.NoError(c.t, st.commit(2, 20), "at %s", s.at)
+	st.state.at += ", committed again"
+	for img := range img.Crashes(c.limit) {
+		after := newStory(c.t, img, c.opt)
+		after.state = st.state
+		require.NoError(c.t, after.open())
+		require.NoError(c.t, after.log.Close())
+	}
+	require.NoError(c.t, st.log.Close())
+}
+
+func dump(t testing.TB, dir vfs.Dir) (s string) {
+	entries, err := dir.List()
+	require.NoError(t, err)
+	for _, e := range entries {
+		b, err := vfs.ReadFile(dir, e.Name, 1<<20)
+		require.NoError(t, err)
+		s += fmt.Sprintf("%s %x\n", e.Name, b)
+	}
+	return s
+}
+
+var programs = [][]string{
+	{"1", "1", "4"},
+	{"4", "reopen", "1", "reopen", "1"},
+	{"big", "1", "big"},
+	{"many", "1"},
+	{"big", "reopen", "4", "many", "reopen", "1"},
+}
+
+// long reports whether deep runs are asked for.
+func long() bool { return os.Getenv("NARAD_LONG") == "1" }
+
+// After every call of small programs, every image a power loss may leave recovers: nothing that was visible
+// is gone or changed, offsets are dense, and this holds again for a second crash at every call of the recovery.
+func TestEveryCrashImageRecovers(t *testing.T) { // LOG-02, LOG-07, LOG-08, LOG-09, LOG-24, INV-04
+	for _, p := range []disk.Personality{disk.Adversarial, disk.Ordered} {
+		for _, program := range programs {
+			t.Run(fmt.Sprint(p, program), func(t *testing.T) {
+				t.Parallel()
+				s := newStory(t, disk.New(p), crashOptions)
+				s.keep = true
+				s.program(program...)
+				c := &checker{t: t, opt: crashOptions, seen: map[[2]uint64]int{}}
+				depth := 2
+				if long() {
+					depth = 3
+				}
+				for _, st := range s.states {
+					c.crash(st, depth)
+				}
+				t.Logf("%d states, %d images", len(s.states), c.images)
+				require.Greater(t, c.images, len(s.states))
+			})
+		}
+	}
+}
+
+// faultKinds are the ways in which a call may fail.
+var faultKinds = []string{"not done", "done", "half", "lost, shown", "lost, hidden"}
+
+// breakAt makes one call fail; hit tells that it was one that can fail so.
+func breakAt(d *disk.Disk, n int, kind string, hit *bool) disk.Hook {
+	calls := 0
+	return func(op disk.Op) error {
+		if op.Kind == disk.OpOpenRoot {
+			return nil
+		}
+		calls++
+		if calls != n {
+			return nil
+		}
+		*hit = true
+		switch kind {
+		case "not done":
+			return errDisk
+		case "half", "done":
+			return applied(d, op, kind == "half", hit)
+		}
+		if op.Kind != disk.OpSync {
+			*hit = false
+			return nil
+		}
+		d.SyncFails(op.Ino, kind == "lost, shown")
+		return errDisk
+	}
+}
+
+// applied carries a call out, or half of it, and fails all the same.
+func applied(d *disk.Disk, op disk.Op, half bool, hit *bool) error {
+	if half != (op.Kind == disk.OpWrite && half) {
+		*hit = false
+		return nil
+	}
+	switch op.Kind {
+	case disk.OpWrite:
+		n := int(op.Len)
+		if half {
+			n /= 2
+		}
+		return &disk.Short{N: n, Err: errDisk}
+	case disk.OpTruncate:
+		d.Truncate(op.Ino, op.Len)
+	case disk.OpSync:
+		d.Sync(op.Ino)
+	case disk.OpSyncDir:
+		d.SyncDir(op.Ino)
+	case disk.OpCreate:
+		d.Create(op.Ino, op.Path)
+	case disk.OpRename:
+		d.Rename(op.Ino, op.Path, op.Target)
+	case disk.OpRemove:
+		d.Remove(op.Ino, op.Path)
+	default:
+		*hit = false
+		return nil
+	}
+	return errDisk
+}
+
+// Each call of a story fails once, in each way it can; the story goes on, reopening when the log is poisoned.
+// Nothing confirmed is ever lost, by a power loss after any later call either.
+func TestFailEveryCallOnce(t *testing.T) { // LOG-06, LOG-24, LOG-25, INV-04
+	for _, kind := range faultKinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			hits, images := 0, 0
+			for n := 1; !t.Failed(); n++ {
+				d := disk.New(disk.Adversarial)
+				s := newStory(t, d, crashOptions)
+				var hit bool
+				calls := 0
+				broken := breakAt(d, n, kind, &hit)
+				s.fault = func(op disk.Op) error {
+					calls++
+					err := broken(op)
+					s.keep = hit // what comes before is what the test above looks at
+					return err
+				}
+				failures := s.survive("4", "big", "reopen", "1", "many", "reopen", "1", "big", "1")
+				s.mark("the end")
+				require.LessOrEqual(t, failures, 1)
+				if hit {
+					hits++
+				}
+				c := &checker{t: t, opt: crashOptions, limit: 6, seen: map[[2]uint64]int{}}
+				for _, st := range s.states {
+					st.at = fmt.Sprintf("%s, after call %d failed", st.at, n)
+					c.crash(st, 0)
+				}
+				images += c.images
+				require.NoError(t, s.log.Close())
+				if n > calls {
+					break
+				}
+			}
+			t.Logf("%d calls failed, %d images", hits, images)
+			require.Greater(t, hits, 8)
+		})
+	}
+}
+
+// survive runs a program in which calls fail: a step that fails is tried again, after a restart when the log is
+// poisoned. It returns how many steps failed.
+func (s *story) survive(steps ...string) (failures int) {
+	must := func(do func() error) {
+		for try := 0; ; try++ {
+			err := do()
+			if err == nil {
+				return
+			}
+			failures++
+			require.Less(s.t, try, 3, "%v", err)
+		}
+	}
+	must(s.open)
+	for _, step := range steps {
+		must(func() error {
+			if step == "reopen" {
+				s.log.Close()
+				return s.open()
+			}
+			err := s.step(step)
+			if err != nil && s.log.Err() != nil {
+				require.NoError(s.t, s.log.Close())
+				must(s.open)
+			}
+			return err
+		})
+	}
+	got, err := contents(s.log)
+	if err != nil {
+		failures++
+		got, err = contents(s.log)
+	}
+	require.NoError(s.t, err)
+	s.state.admit(s.t, got)
+	return failures
+}
