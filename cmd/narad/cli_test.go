@@ -52,8 +52,8 @@ func TestTopicCommands(t *testing.T) {
 	require.Equal(t, result{0, "created topic orders with 3 partitions\n", ""}, narad("", s, "topic", "add", "orders"))
 	r := narad("", s, "topic", "add", "kept", "--partitions=5", "--retention=0", "--visibility=1500ms", "--max-in-flight=7", "--max-acked-ahead=8")
 	require.Equal(t, result{0, "created topic kept with 5 partitions\n", ""}, r)
-	require.Equal(t, result{0, "TOPIC   PARTS  RETENTION  VISIBILITY\n"+
-		"kept    5      for ever   1.5s\n"+
+	require.Equal(t, result{0, "TOPIC   PARTS  RETENTION  VISIBILITY\n" +
+		"kept    5      for ever   1.5s\n" +
 		"orders  3      168h0m0s   30s\n", ""}, narad("", s, "topics", "ls"))
 
 	var topics []map[string]any
