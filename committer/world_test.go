@@ -1,0 +1,376 @@
+package committer
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/env"
+	"narad/sim"
+	"narad/vfs"
+)
+
+// ledger is what the world outside knows of one partition: who was told what when.
+type ledger struct {
+	key     Key
+	live    *shard
+	acked   map[int64]env.Instant // true time of each ack, or of the boot that found it settled
+	ever    map[int64]bool
+	taken   map[int64]bool // settled in the snapshot that State gave last
+	window  map[int64]bool // written into the window last
+	cached  map[int64]bool // what a process crash must not lose
+	durable map[int64]bool // what a power loss must not lose
+	asked   int            // calls to State
+	forgot  int            // value of asked when the last Forget returned
+	exact   bool           // Close returned nil and nothing was acked since
+}
+
+func settledIn(s State) map[int64]bool {
+	m := map[int64]bool{}
+	for o := int64(0); o <= s.Committed; o++ {
+		m[o] = true
+	}
+	for _, o := range s.Ahead {
+		m[o] = true
+	}
+	return m
+}
+
+func covers(have, want map[int64]bool) error {
+	for o := range want { // order-free: any one will do
+		if !have[o] {
+			return fmt.Errorf("offset %d is missing", o)
+		}
+	}
+	return nil
+}
+
+// universe is one machine whose committer lives, crashes and is started again.
+type universe struct {
+	t        *testing.T
+	w        *sim.World
+	m        *sim.Machine
+	parts    []*ledger
+	options  Options
+	faulty   bool
+	c        *Committer
+	slowest  time.Duration // tick of this life
+	tickEnd  env.Instant   // of the last one
+	window   time.Duration // how old an ack may be that the last end of a life took away
+	crashes  [3]int
+	lostAcks int
+	forgets  int
+	seen     map[string]int
+}
+
+const worldPartitions = 5
+
+func newUniverse(t *testing.T, seed uint64, faulty bool) *universe {
+	u := &universe{t: t, faulty: faulty, seen: map[string]int{}}
+	u.w = sim.New(sim.Options{Seed: seed, Policy: sim.Policy{Kind: sim.Swarm}})
+	latency := sim.DefaultLatency()
+	latency.Stalls = 0
+	u.m = u.w.Machine("m", sim.MachineConfig{Latency: latency, Writeback: 20_000})
+	for i := range worldPartitions {
+		u.parts = append(u.parts, &ledger{key: part0(i), acked: map[int64]env.Instant{}, ever: map[int64]bool{}})
+	}
+	intervals := []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, time.Second}
+	u.options = Options{Interval: intervals[u.w.Choose(len(intervals))], MaxOpen: 1 + u.w.Choose(worldPartitions+1)}
+	return u
+}
+
+func (u *universe) path(k Key) string { return fmt.Sprintf("t/p%d", k.Partition) }
+
+// run is the story of the machine: lives that end in a crash, a loss of power or a close.
+func (u *universe) run() error {
+	u.w.Go("story", func() {
+		unclean := false
+		for range 3 + u.w.Choose(5) {
+			life := u.m.Boot(func(e *env.Env) { u.live(e, unclean) })
+			u.w.Env().Sleep(u.w.Duration(0, 4*u.options.Interval) + 50*time.Millisecond)
+			unclean = u.end(life)
+		}
+		u.w.Stop()
+	})
+	return u.w.Run(time.Hour)
+}
+
+// end ends a life and reports whether it ended uncleanly.
+func (u *universe) end(life *sim.Process) bool {
+	kind := u.w.Choose(3)
+	u.crashes[kind]++
+	tick := newCadence(u.options.Interval).tick
+	// The tick that the end cut short counts too.
+	slowest := max(u.slowest, u.w.Now().Sub(u.tickEnd)-tick)
+	switch kind {
+	case 0: // INV-08
+		u.window = max(tick, slowest) + slowest
+	default: // INV-09
+		u.window = u.options.Interval + tick + 2*slowest
+	}
+	switch kind {
+	case 0:
+		u.m.CrashProcess()
+	case 1:
+		u.m.PowerLoss()
+		u.powerLost()
+	case 2:
+		for _, l := range u.parts {
+			l.exact = l.live != nil
+			l.live = frozen(l.live)
+		}
+		var err error
+		if life.Call("close", env.Forever, func() { err = u.c.Close() }) != sim.Done {
+			u.t.Fatal("close did not end")
+		}
+		if err != nil && !u.faulty {
+			u.t.Errorf("close: %v", err)
+		}
+		for _, l := range u.parts {
+			if err != nil {
+				l.exact = false
+			}
+			if l.exact {
+				l.durable = settledIn(l.live.State)
+				l.cached = l.durable
+			}
+		}
+		if u.w.Choose(2) == 0 {
+			u.m.PowerLoss()
+			u.powerLost()
+		} else {
+			u.m.CrashProcess()
+		}
+		return err != nil
+	}
+	return true
+}
+
+// frozen takes no more acks.
+func frozen(s *shard) *shard {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	return &c
+}
+
+// powerLost leaves only what is durable to expect.
+func (u *universe) powerLost() {
+	for _, l := range u.parts {
+		l.cached = l.durable
+	}
+}
+
+// live is a process: it opens its partitions, checks what it finds, and acks until it dies.
+func (u *universe) live(e *env.Env, unclean bool) {
+	died := u.w.Now()
+	u.m.ClearFaults()
+	root, err := e.FS().OpenRoot("/data", true)
+	require.NoError(u.t, err)
+	u.mkdirs(root)
+	for _, l := range u.parts {
+		u.seed(root, l, died, !unclean)
+		l.exact = false
+	}
+	u.tickEnd, u.slowest = u.w.Now(), 0
+	o := u.options
+	o.Root, o.Path, o.State, o.Event = root, u.path, u.state, u.onEvent
+	c, err := Start(e, o)
+	require.NoError(u.t, err)
+	u.c = c
+	if unclean {
+		for _, l := range u.parts {
+			c.Touch(l.key)
+		}
+	}
+	if u.faulty {
+		u.m.SetFaults(sim.FaultPlan{WriteEIO: 20_000, ShortWrite: 20_000, SyncLost: 40_000, SyncVisible: 40_000, SyncDirEIO: 50_000, MetaEIO: 20_000,
+			Only: func(path string) bool { return u.m.Process().Alive() }})
+	}
+	for _, l := range u.parts {
+		e.Go("acker", func() { u.ackForEver(e, c, root, l) })
+	}
+}
+
+func (u *universe) mkdirs(root vfs.Dir) {
+	if _, err := root.Stat("t"); err == nil {
+		return
+	}
+	require.NoError(u.t, root.Mkdir("t"))
+	for _, l := range u.parts {
+		require.NoError(u.t, root.Mkdir(u.path(l.key)))
+	}
+	t, err := root.OpenDir("t")
+	require.NoError(u.t, err)
+	require.NoError(u.t, t.Sync())
+	require.NoError(u.t, root.Sync())
+}
+
+// seed makes the shard of a partition from its files and checks what they hold.
+func (u *universe) seed(root vfs.Dir, l *ledger, died env.Instant, clean bool) {
+	dir, err := root.OpenDir(u.path(l.key))
+	require.NoError(u.t, err)
+	defer dir.Close()
+	s, _, err := Recover(dir, 1, 1<<40)
+	require.NoError(u.t, err)
+	got := settledIn(s)
+	if err := covers(l.ever, got); err != nil {
+		u.t.Errorf("INV-11: %v, never acked: recovered %v", err, s)
+	}
+	if err := covers(got, l.cached); err != nil {
+		u.t.Errorf("INV-08, INV-11: %v: recovered frontier %d", err, s.Committed)
+	}
+	if clean && l.exact && !maps.Equal(got, settledIn(l.live.State)) {
+		u.t.Errorf("INV-10: closed with frontier %d, found %d", l.live.Committed, s.Committed)
+	}
+	u.checkAges(l, got, died)
+	l.acked = map[int64]env.Instant{}
+	for o := range got { // order-free: fills a map
+		l.acked[o] = u.w.Now()
+	}
+	l.cached = got
+	l.live = &shard{State: s, identity: 1}
+}
+
+// checkAges checks the time bounds of INV-08 and INV-09 on what was acked and is gone.
+func (u *universe) checkAges(l *ledger, got map[int64]bool, died env.Instant) {
+	for o, at := range l.acked { // order-free: every one is judged alone
+		if got[o] {
+			continue
+		}
+		u.lostAcks++
+		if age := died.Sub(at); !u.faulty && age > u.window {
+			u.t.Errorf("INV-08, INV-09: offset %d was acked %v before the end, the window is %v", o, age, u.window)
+		}
+	}
+}
+
+func (u *universe) state(k Key, dst []int64) (State, uint64, bool) {
+	l := u.parts[k.Partition]
+	l.asked++
+	if l.live == nil {
+		return State{}, 1, false
+	}
+	s := l.live.State
+	l.taken = settledIn(s)
+	s.Ahead = append(dst, s.Ahead...)
+	return s, 1, true
+}
+
+// ackForEver acks, mostly in order, and sometimes drops and recreates the shard.
+func (u *universe) ackForEver(e *env.Env, c *Committer, root vfs.Dir, l *ledger) {
+	for {
+		e.Sleep(u.w.Duration(time.Millisecond, 300*time.Millisecond))
+		if l.exact { // it is being closed
+			e.NewWaiter().Park()
+		}
+		if u.w.Choose(40) == 39 && !u.faulty {
+			l.live = nil
+			c.Forget(l.key)
+			l.forgot = l.asked
+			u.forgets++
+			before := l.acked
+			u.seed(root, l, 0, false)
+			for o, at := range before { // order-free: fills a map
+				if _, ok := l.acked[o]; ok {
+					l.acked[o] = at
+				}
+			}
+			continue
+		}
+		for range 1 + u.w.Choose(4) {
+			o := l.live.Committed + 1 + int64(u.w.Choose(6)*u.w.Choose(2))
+			l.live.ack(o)
+			l.ever[o] = true
+			if _, ok := l.acked[o]; !ok {
+				l.acked[o] = u.w.Now()
+			}
+		}
+		e.Point("acked, not reported")
+		c.Dirty(l.key)
+	}
+}
+
+// onEvent follows the shadow of the disk.
+func (u *universe) onEvent(v Event) {
+	u.seen[fmt.Sprintf("%T", v)]++
+	switch v := v.(type) {
+	case Primed:
+		if l := u.parts[v.Key.Partition]; v.Err == nil {
+			l.durable = l.cached
+		} else {
+			l.cached = l.durable
+		}
+	case WindowWritten:
+		l := u.parts[v.Key.Partition]
+		if l.asked == l.forgot {
+			u.t.Errorf("COM-39: a snapshot from before the forget was written")
+		}
+		if v.Err == nil {
+			l.window, l.cached = l.taken, l.taken
+		} else {
+			l.cached = l.durable
+		}
+	case WrittenOut:
+		if l := u.parts[v.Key.Partition]; v.Err == nil {
+			l.durable = l.window
+		} else {
+			l.cached = l.durable
+		}
+	case Evicted:
+		u.seen["evicted"]++
+	case Reopened:
+		if v.OneOff {
+			u.seen["one-off"]++
+		}
+	case Stranded:
+		u.t.Errorf("stranded: %v", v.Key)
+	case TickDone:
+		u.slowest, u.tickEnd = max(u.slowest, v.Took), u.w.Now()
+	}
+}
+
+// INV-08, INV-09, INV-10, INV-11, COM-39, COM-57, Q-08: the committer's task in simulated worlds, with acks,
+// forgets, crashes anywhere, losses of power and closes; then the same with failing writes and syncs.
+func TestWorlds(t *testing.T) {
+	seeds := 150
+	if os.Getenv("NARAD_LONG") == "1" {
+		seeds = 5000
+	}
+	for _, faulty := range []bool{false, true} {
+		var crashes [3]int
+		lost, forgets, seen := 0, 0, map[string]int{}
+		for seed := range uint64(seeds) {
+			u := newUniverse(t, seed, faulty)
+			require.NoError(t, u.run(), "seed %d", seed)
+			for i, n := range u.crashes {
+				crashes[i] += n
+			}
+			lost, forgets = lost+u.lostAcks, forgets+u.forgets
+			for name, n := range u.seen { // order-free: sums
+				seen[name] += n
+			}
+			require.False(t, t.Failed(), "seed %d, faulty %v", seed, faulty)
+		}
+		t.Logf("faulty %v: %d process crashes, %d losses of power, %d closes, %d forgets, %d acks came back, events %v",
+			faulty, crashes[0], crashes[1], crashes[2], forgets, lost, seen)
+		require.Positive(t, lost, "crashes that lose nothing prove nothing")
+		require.Positive(t, seen["one-off"])
+		require.Positive(t, seen["evicted"])
+	}
+}
+
+// The committer is a pure function of its world.
+func TestWorldsAreDeterministic(t *testing.T) {
+	for seed := range uint64(5) {
+		a, b := newUniverse(t, seed, true), newUniverse(t, seed, true)
+		require.NoError(t, a.run())
+		require.NoError(t, b.run())
+		require.Equal(t, a.w.Hash(), b.w.Hash())
+	}
+}
