@@ -174,14 +174,17 @@ func TestRandomDamage(t *testing.T) { // LOG-12
 		b := bytes.Clone(s.files[base])
 		from := rapid.IntRange(0, len(b)-1).Draw(rt, "from")
 		to := rapid.IntRange(from+1, len(b)).Draw(rt, "to")
-		noise := rapid.OneOf(
-			rapid.SliceOfN(rapid.Just(byte(0)), to-from, to-from),
-			rapid.SliceOfN(rapid.Byte(), to-from, to-from),
-			rapid.Map(rapid.IntRange(0, len(b)-1), func(at int) []byte { // other bytes of the file, frames among them
-				return append(bytes.Clone(b[at:]), b...)[:to-from]
-			}),
-		).Draw(rt, "noise")
-		copy(b[from:to], noise)
+		noise := rapid.SliceOfN(rapid.Byte(), to-from, to-from)
+		switch kind := rapid.SampledFrom([]string{"zeros", "noise", "frames"}).Draw(rt, "kind"); kind {
+		case "zeros":
+			clear(b[from:to])
+		case "noise":
+			copy(b[from:to], noise.Draw(rt, "noise"))
+		case "frames": // other bytes of the file, frames among them, which may hide the true ones
+			at := rapid.IntRange(0, len(b)-1).Draw(rt, "source")
+			copy(b[from:to], append(bytes.Clone(b[at:]), s.files[base]...))
+			from, to = 0, len(b)
+		}
 		dir := s.dir(t, base, b)
 		l := open(t, dir, sampleOptions)
 		defer l.Close()

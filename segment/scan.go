@@ -163,42 +163,53 @@ func (s *scanner) intact(f scanned) (bool, error) {
 
 // search finds the first intact frame after the damage that begins at byte at, where offset from belonged.
 //
-// A plain frame states its length twice, so a header that is whole, in its place and in agreement with
-// itself is believed about where its frame ends even when its body is damaged: what a producer put into
-// the body is never mistaken for a frame. Where the header is gone every magic is a candidate.
+// Where the header is gone every magic is a candidate. But a plain frame states its length twice, so a header
+// that is in its place and agrees with itself is believed about where its frame ends, provided that the file
+// agrees as well: an intact frame follows there, or nothing. What a producer put into the body of the torn
+// last frame is then not mistaken for a frame.
 func (s *scanner) search(at, from int64) (scanned, bool, error) {
-	next := at + 1
-	if b, err := s.read(at, record.FrameHeaderSize); err != nil {
+	b, err := s.read(at, record.FrameHeaderSize)
+	if err != nil {
 		return scanned{}, false, err
-	} else if h, cause := record.ParseFrameHeader(b); cause == nil && h.Codec == record.CodecNone && h.Base == from {
-		next = at + h.Size()
 	}
-	for ; next < s.size; next++ {
+	if h, cause := record.ParseFrameHeader(b); cause == nil && h.Codec == record.CodecNone && h.Base == from {
+		end := at + h.Size()
+		if end == s.size || end > s.size && s.limit == math.MaxInt64 { // a sealed file has no torn tail
+			return scanned{}, false, nil
+		}
+		if f, found, err := s.candidate(end, at, from); err != nil || found {
+			return f, found, err
+		}
+	}
+	for next := at + 1; next < s.size; next++ {
 		b, err := s.some(next, len(record.FrameMagic))
 		if err != nil {
 			return scanned{}, false, err
 		}
-		if len(b) < record.FrameHeaderSize {
-			break
-		}
 		i := bytes.Index(b, record.FrameMagic[:])
 		if i < 0 {
-			next += int64(len(b) - 2) // the magic may begin in the last byte
+			next += int64(max(len(b)-2, 0)) // the magic may begin in the last byte
 			continue
 		}
 		next += int64(i)
-		f, cause, err := s.header(next)
-		if err != nil {
-			return scanned{}, false, err
-		}
-		if cause != nil || f.Base < from || f.Base-from > ((next-at)/record.FrameHeaderSize)*frameRecordsMax {
-			continue
-		}
-		if intact, err := s.intact(f); err != nil || intact {
-			return f, intact, err
+		if f, found, err := s.candidate(next, at, from); err != nil || found {
+			return f, found, err
 		}
 	}
 	return scanned{}, false, nil
+}
+
+// candidate returns the frame at a position when it is intact and may follow the damage.
+func (s *scanner) candidate(next, at, from int64) (scanned, bool, error) {
+	f, cause, err := s.header(next)
+	if cause != nil || err != nil {
+		return f, false, err
+	}
+	if f.Base < from || f.Base-from > (next-at)/record.FrameHeaderSize*frameRecordsMax {
+		return f, false, nil
+	}
+	intact, err := s.intact(f)
+	return f, intact, err
 }
 
 // read returns n bytes at a position, at most the window's size; fewer at the end of the file. The slice is
