@@ -89,6 +89,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVarP(&a.server, "server", "s", env("NARAD_ADDR", client.DefaultServer),
 		"server to talk to (NARAD_ADDR)")
 	root.AddCommand(a.serveCommand(), a.serverCommand(), a.topicCommand(), a.pubCommand(), a.subCommand(), a.versionCommand())
+	root.AddCommand(a.inspectCommand())
 	return root
 }
 

@@ -1,0 +1,359 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"narad/committer"
+	"narad/metastore"
+	"narad/vfs"
+	"narad/wal"
+)
+
+// Names in a data directory.
+const (
+	topicsName      = "topics"
+	ingressName     = "ingress"
+	produceName     = "produce"
+	metastoreName   = "metastore"
+	lockName        = "lock"
+	cleanName       = "clean"
+	checkpointName  = "checkpoint"
+	incarnationName = "incarnation"
+	aheadName       = committer.AheadFile
+	offsetName      = committer.OffsetFile
+	logSuffix       = ".log"
+	logDigits       = 20
+	tmpSuffix       = ".tmp"
+	staleMark       = ".stale-"
+)
+
+// parseLogName returns the offset of the first record of a partition's segment of that name.
+func parseLogName(name string) (base int64, ok bool) {
+	digits, ok := strings.CutSuffix(name, logSuffix)
+	if !ok || len(digits) != logDigits {
+		return 0, false
+	}
+	return parseDigits(digits)
+}
+
+// parsePartitionName returns the number of the partition whose directory has that name.
+func parsePartitionName(name string) (index int32, ok bool) {
+	digits, ok := strings.CutPrefix(name, "p")
+	if !ok || len(digits) != 5 {
+		return 0, false
+	}
+	n, ok := parseDigits(digits)
+	return int32(n), ok
+}
+
+func parseDigits(s string) (int64, bool) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// kindOfFile tells a file by its name.
+func kindOfFile(name string) Kind {
+	_, isWAL := wal.ParseSegmentName(name)
+	_, isLog := parseLogName(name)
+	switch {
+	case isWAL:
+		return KindWAL
+	case isLog:
+		return KindLog
+	case strings.HasSuffix(name, tmpSuffix) || name == "next-segment.prep":
+		return KindLeftover
+	case name == "hwm" || name == "move.marker" || name == "admin-password" || strings.HasPrefix(name, "fanout-") && strings.HasSuffix(name, ".offset"):
+		return KindOther
+	}
+	switch name {
+	case checkpointName:
+		return KindCheckpoint
+	case aheadName:
+		return KindAhead
+	case offsetName:
+		return KindOffset
+	case incarnationName:
+		return KindIncarnation
+	case metastore.SnapshotFile:
+		return KindSnapshot
+	case metastore.JournalFile:
+		return KindJournal
+	case cleanName:
+		return KindClean
+	case lockName:
+		return KindLock
+	}
+	return KindUnknown
+}
+
+// add puts a finding about a node into the report. Of one file there are at most findingsMax, damage apart from
+// the rest in the totals.
+func (x *inspector) add(n *Node, f Finding) {
+	f.File = n.file
+	if f.Severity.rank() > n.Worst.rank() {
+		n.Worst = f.Severity
+	}
+	t := &x.report.Totals
+	switch f.Severity {
+	case SeverityDamage:
+		t.Damage++
+	case SeverityUnread:
+		t.Unread++
+	case SeverityWarning:
+		t.Warnings++
+	default:
+		t.Notes++
+	}
+	switch x.perFile[n.file]++; {
+	case x.perFile[n.file] < findingsMax:
+		x.report.Findings = append(x.report.Findings, f)
+	case x.perFile[n.file] == findingsMax:
+		x.report.Findings = append(x.report.Findings, Finding{
+			Severity: f.Severity, File: n.file, Offset: f.Offset, Code: "more",
+			What:   "there is more of the like in this file; only the totals count it",
+			Effect: "The first findings above tell the story.",
+		})
+	}
+}
+
+func (x *inspector) damage(n *Node, at, length int64, code, what, effect, advice string) {
+	x.add(n, Finding{Severity: SeverityDamage, Offset: at, Length: length, Code: code, What: what, Effect: effect, Advice: advice})
+}
+
+func (x *inspector) warn(n *Node, at int64, code, what, effect string) {
+	x.add(n, Finding{Severity: SeverityWarning, Offset: at, Code: code, What: what, Effect: effect})
+}
+
+func (x *inspector) note(n *Node, at int64, code, what, effect string) {
+	x.add(n, Finding{Severity: SeverityNote, Offset: at, Code: code, What: what, Effect: effect})
+}
+
+// unread reports what the operating system would not give.
+func (x *inspector) unread(n *Node, err error) {
+	at := int64(-1)
+	var r *readError
+	if errors.As(err, &r) {
+		at = r.offset
+	}
+	effect := "Nothing is known of what follows. A broker fails to read it, too, and keeps trying or refuses to start."
+	advice := "Look for disk errors in the kernel's log; copy the file before anything else is tried."
+	if errors.Is(err, fs.ErrPermission) {
+		effect = "Nothing is known of it."
+		advice = "Run this as the user that owns the data directory."
+	}
+	n.Summary = "could not be read"
+	x.add(n, Finding{Severity: SeverityUnread, Offset: at, Code: "unread", What: err.Error(), Effect: effect, Advice: advice})
+}
+
+// child makes the node of an entry of a directory.
+func (x *inspector) child(parent *Node, e vfs.Info) *Node {
+	n := &Node{Name: e.Name, Size: e.Size, dir: e.Dir, file: path.Join(parent.file, e.Name)}
+	if !e.Dir {
+		n.Kind = kindOfFile(e.Name)
+		x.count(n)
+	}
+	parent.Children = append(parent.Children, n)
+	return n
+}
+
+func (x *inspector) count(n *Node) {
+	x.report.Totals.Files++
+	x.report.Totals.Bytes += n.Size
+}
+
+// stray reports an entry that does not belong where it is.
+func (x *inspector) stray(d vfs.Dir, n *Node) {
+	switch {
+	case n.Kind == KindLeftover:
+		x.leftover(n)
+	case n.Kind == KindOther:
+		n.Summary = "of another release of Narad; not looked at"
+		x.note(n, -1, "other-release", "a file that other releases of Narad keep here; this one neither reads nor writes it", "None for this release.")
+	case n.dir:
+		n.Kind = KindUnknown
+		n.Size = x.sizeBelow(d, n.Name)
+		n.Summary = "unknown directory; not looked into"
+		x.warn(n, -1, "unknown", "Narad makes no directory of this name here", "None: Narad ignores it.")
+	default:
+		n.Kind = KindUnknown
+		n.Summary = "unknown file"
+		x.warn(n, -1, "unknown", "Narad makes no file of this name here", "None: Narad ignores it.")
+	}
+}
+
+func (x *inspector) leftover(n *Node) {
+	n.Summary = "left by an interrupted write"
+	x.note(n, -1, "leftover", "a temporary file that an interrupted write left", "None: it was never part of the data.")
+}
+
+func (x *inspector) markFile(n *Node) {
+	switch n.Kind {
+	case KindClean:
+		n.Summary = "the last stop was graceful"
+	case KindLock:
+		n.Summary = "held while a broker runs; it stays behind"
+	}
+	if n.Size > 0 {
+		x.warn(n, 0, "mark-not-empty", fmt.Sprintf("the file has %d bytes; Narad leaves it empty", n.Size), "None: only that it exists counts.")
+	}
+}
+
+// sub looks into a directory below d.
+func (x *inspector) sub(d vfs.Dir, n *Node, look func(d vfs.Dir, n *Node, entries []vfs.Info)) {
+	sub, err := d.OpenDir(n.Name)
+	if err != nil {
+		x.unread(n, err)
+		return
+	}
+	defer sub.Close()
+	entries, err := sub.List()
+	if err != nil {
+		x.unread(n, err)
+		return
+	}
+	look(sub, n, entries)
+}
+
+// open opens a file and hands it to look as a source of its size.
+func (x *inspector) open(d vfs.Dir, n *Node, look func(s *source)) {
+	f, err := d.Open(n.Name)
+	if err != nil {
+		x.unread(n, err)
+		return
+	}
+	defer f.Close()
+	x.with(f, n, look)
+}
+
+func (x *inspector) with(f vfs.File, n *Node, look func(s *source)) {
+	size, err := f.Size()
+	if err != nil {
+		x.unread(n, err)
+		return
+	}
+	x.report.Totals.Bytes += size - n.Size // it may have grown since it was listed
+	n.Size = size
+	x.meter.begin(n.file, size)
+	defer x.meter.end()
+	look(&source{file: f, size: size, meter: &x.meter})
+}
+
+// slurp returns a file that is read as a whole, nil when it could not be; then that is reported.
+func (x *inspector) slurp(d vfs.Dir, n *Node) (b []byte) {
+	x.open(d, n, func(s *source) {
+		if s.size > metaBytesMax {
+			x.add(n, Finding{
+				Severity: SeverityUnread, Offset: -1, Code: "too-large",
+				What:   fmt.Sprintf("the file has %s, more than this tool reads as a whole (%s)", bytesText(s.size), bytesText(metaBytesMax)),
+				Effect: "It was not looked at. A broker may well read it.",
+			})
+			return
+		}
+		b = make([]byte, s.size)
+		got, err := s.file.ReadAt(b, 0)
+		if err != nil && (err != io.EOF || got < len(b)) {
+			x.unread(n, &readError{int64(got), err})
+			b = nil
+		}
+	})
+	return b
+}
+
+// measure adds up what will be read, for whoever waits.
+func (x *inspector) measure(d vfs.Dir, entries []vfs.Info) {
+	if x.o.Progress == nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Dir {
+			x.meter.total += x.sizeBelow(d, e.Name)
+		} else {
+			x.meter.total += e.Size
+		}
+	}
+}
+
+// sizeBelow returns the bytes of the files in a directory below d, as far as they can be listed.
+func (x *inspector) sizeBelow(d vfs.Dir, name string) int64 { return sizeBelow(d, name, 0) }
+
+// depthMax bounds how deep directories that are not ours are measured.
+const depthMax = 16
+
+func sizeBelow(d vfs.Dir, name string, depth int) (size int64) {
+	sub, err := d.OpenDir(name)
+	if err != nil || depth == depthMax {
+		return 0
+	}
+	defer sub.Close()
+	entries, err := sub.List()
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if e.Dir {
+			size += sizeBelow(sub, e.Name, depth+1)
+		} else {
+			size += e.Size
+		}
+	}
+	return size
+}
+
+// room reports whether one more record may go into the report, beside those of its file.
+func (x *inspector) room(have int) bool {
+	if !x.o.Records || have >= x.o.Limit || x.records >= recordsMax {
+		return false
+	}
+	x.records++
+	return true
+}
+
+// owner is the partition that consumer state belongs to.
+type owner struct {
+	known       bool
+	incarnation string
+	partition   int32
+}
+
+// ownerAbove finds out whose directory the path is or lies in, by the directories above it.
+func (x *inspector) ownerAbove() owner {
+	for _, at := range []string{x.path, filepath.Dir(x.path)} {
+		index, ok := parsePartitionName(filepath.Base(at))
+		if !ok {
+			continue
+		}
+		topic, err := x.fs.OpenRoot(filepath.Dir(at), false)
+		if err != nil {
+			return owner{}
+		}
+		defer topic.Close()
+		id, err := vfs.ReadFile(topic, incarnationName, 64)
+		if err != nil || !validID(string(id)) {
+			return owner{}
+		}
+		return owner{known: true, incarnation: string(id), partition: index}
+	}
+	return owner{}
+}
+
+// validID reports whether s is an incarnation: 16 lower-case hexadecimal digits.
+func validID(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(s) == 16
+}
