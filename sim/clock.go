@@ -62,10 +62,10 @@ const maxTrue = math.MaxInt64 / 2
 
 // instant is what the monotonic clock of the process shows at a true time.
 func (p *Process) instant(now int64) env.Instant {
-	if p.machine == nil {
+	if p.mono == nil {
 		return env.Instant(now)
 	}
-	return env.Instant(p.machine.mono.read(now) + p.origin)
+	return env.Instant(p.mono.read(now) + p.origin)
 }
 
 // trueTime is the first true time at which the process's clock shows at least i.
@@ -73,10 +73,10 @@ func (p *Process) trueTime(i env.Instant) int64 {
 	if i > maxTrue {
 		return maxTrue
 	}
-	if p.machine == nil {
+	if p.mono == nil {
 		return int64(i)
 	}
-	return p.machine.mono.when(int64(i) - p.origin)
+	return p.mono.when(int64(i) - p.origin)
 }
 
 // Instant tells what the monotonic clock of this process shows at a true time.

@@ -113,7 +113,7 @@ func (m *Machine) Boot(main func(e *env.Env)) *Process {
 		panic("sim: " + m.name + " boots although it runs " + m.process.String())
 	}
 	m.boots++
-	p := &Process{w: w, machine: m, name: m.name, boot: m.boots}
+	p := &Process{w: w, machine: m, name: m.name, boot: m.boots, mono: &m.mono}
 	p.origin = int64(scramble(hashString(m.name)+uint64(m.boots)) % uint64(time.Hour))
 	p.env = env.Simulated((*backend)(p), &fileSystem{p})
 	if w.fenced() {

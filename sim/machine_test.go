@@ -165,6 +165,25 @@ func TestATaskMayCrashItsOwnMachine(t *testing.T) {
 	}
 }
 
+func TestCrashWithRunnableTasks(t *testing.T) {
+	run(t, Options{}, func(w *World) {
+		m := w.Machine("m", MachineConfig{})
+		waiter := m.Boot(forever).Env().NewWaiter()
+		e := m.Process().Env()
+		e.Go("woken", func() {
+			waiter.Park()
+			t.Error("ran after the crash")
+		})
+		w.Env().Sleep(1)
+		waiter.Unpark()
+		e.Go("not started", func() { t.Error("ran after the crash") })
+		require.Equal(t, 2, w.ready.n)
+		m.CrashProcess()
+		require.Zero(t, w.ready.n)
+		w.Env().Sleep(1)
+	})
+}
+
 func TestNothingLeaks(t *testing.T) {
 	before := runtime.NumGoroutine()
 	const tasks = 10_000
@@ -359,9 +378,11 @@ func TestClocksOfAMachine(t *testing.T) {
 		require.NotEqual(t, e.Now(), second.Now(), "every process has an origin of its own")
 		require.Equal(t, env.Wall(epoch)-env.Wall(89*time.Minute), second.Wall())
 
-		up := m.mono.read(w.now)
+		p := m.Process()
+		up := p.Instant(w.Now())
 		m.PowerLoss()
-		require.Zero(t, m.mono.read(w.now), "was %d", up)
+		require.Zero(t, m.mono.read(w.now))
+		require.Equal(t, up, p.Instant(w.Now()), "instants of a dead process keep their meaning")
 		third := m.Boot(forever).Env()
 		require.NotEqual(t, env.Wall(epoch)-env.Wall(89*time.Minute), third.Wall())
 		require.InDelta(t, float64(env.Wall(epoch)-env.Wall(89*time.Minute)), float64(third.Wall()), float64(time.Minute))
@@ -402,8 +423,24 @@ func TestPause(t *testing.T) {
 		w.Env().Sleep(time.Minute)
 		require.False(t, booted, "a crash of the process does not end a pause of the machine")
 		m.PowerLoss()
+		at := w.Now()
 		m.Boot(func(e *env.Env) { booted = true }).Wait()
 		require.True(t, booted)
+		require.Equal(t, at, w.Now(), "a power loss does")
+
+		p = m.Boot(forever)
+		for range 3 {
+			p.Env().Go("runnable", func() {
+				require.Equal(t, at.Add(time.Second), w.Now())
+				booted = false
+			})
+		}
+		m.Pause(time.Second)
+		w.Env().Sleep(time.Second - 1)
+		require.True(t, booted, "what was runnable before the pause stalls, too")
+		w.Env().Sleep(2)
+		require.False(t, booted)
+		m.CrashProcess()
 
 		p = m.Boot(func(e *env.Env) {
 			start := w.Now()
@@ -413,7 +450,7 @@ func TestPause(t *testing.T) {
 		p.Wait()
 		require.True(t, p.Exited())
 	})
-	require.Equal(t, 4, w.Stats().Pauses)
+	require.Equal(t, 5, w.Stats().Pauses)
 }
 
 func TestArmedCrashStrikesEveryPlaceInTurn(t *testing.T) {

@@ -193,7 +193,7 @@ func (n *Network) receive(p *Process, until env.Instant) (env.Message, bool) {
 		if !w.park(p, taker, until, "receive") {
 			b.leave(taker)
 			if len(b.messages) == 0 || w.Choose(2) == 1 {
-				b.wake(w)
+				b.wake(w) // the wake-up that this taker leaves behind must not strand the message
 				return env.Message{}, false
 			}
 		}
@@ -201,7 +201,6 @@ func (n *Network) receive(p *Process, until env.Instant) (env.Message, bool) {
 	m := b.messages[0]
 	b.messages[0] = env.Message{}
 	b.messages = b.messages[1:]
-	b.wake(w) // a wake-up that a departed taker swallowed must not strand a message
 	return m, true
 }
 

@@ -216,18 +216,24 @@ func TestPartitionsAreOneWay(t *testing.T) {
 		require.Empty(t, atB)
 		require.Equal(t, []string{"b:y"}, atA)
 
+		w.Net().Partition("a", "b")
+		exchange()
 		w.Net().Heal()
+		w.Env().Sleep(time.Second)
+		require.Empty(t, atB, "what was sent into a partition is lost even when it heals before the arrival")
+		require.Len(t, atA, 2)
+
 		exchange()
 		w.Net().Isolate("b") // what is under way is lost
 		w.Env().Sleep(time.Second)
 		require.Empty(t, atB)
-		require.Len(t, atA, 1)
+		require.Len(t, atA, 2)
 
 		w.Net().Heal()
 		exchange()
 		w.Env().Sleep(time.Second)
 		require.Equal(t, []string{"a:x"}, atB)
-		require.Len(t, atA, 2)
+		require.Len(t, atA, 3)
 	})
 }
 
@@ -269,6 +275,39 @@ func TestReceive(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, env.Message{From: "m", Payload: []byte("hi")}, reply)
 	})
+}
+
+func TestAReceiverThatLeavesAtTheInstantOfAMessageStrandsNone(t *testing.T) {
+	left := 0
+	for seed := range uint64(200) {
+		run(t, Options{Seed: seed}, func(w *World) {
+			w.Net().Configure(NetConfig{Delay: Range{time.Second - 1, time.Second - 1}})
+			got := ""
+			m := w.Machine("m", MachineConfig{})
+			m.Boot(func(e *env.Env) {
+				arrival := e.Now().Add(time.Second)
+				e.Go("leaver", func() {
+					if _, ok := e.Receive(arrival); ok {
+						got += "leaver"
+					}
+				})
+				e.Sleep(time.Millisecond)
+				if _, ok := e.Receive(env.Forever); ok {
+					got += "stayer"
+				}
+				forever(e)
+			})
+			w.Env().Sleep(1)
+			w.Env().Send("m", nil) // after the leaver began to wait, so its time is up first
+			w.Env().Sleep(time.Minute)
+			require.Contains(t, []string{"leaver", "stayer"}, got)
+			if got == "stayer" {
+				left++
+			}
+		})
+	}
+	require.Positive(t, left)
+	require.Less(t, left, 200)
 }
 
 func TestMessageToNobodyIsAMistake(t *testing.T) {

@@ -12,6 +12,7 @@ type Process struct {
 	machine *Machine // nil: the outer world
 	name    string   // of the machine
 	boot    int      // counts the processes of the machine
+	mono    *clock   // of the machine; once the process is dead a copy that goes on; nil: true time
 	origin  int64    // what its clock shows when the machine's shows 0
 	env     *env.Env
 	tasks   taskList
@@ -85,6 +86,8 @@ func (p *Process) drained() {
 
 func (p *Process) end() {
 	p.dead = true
+	last := *p.mono // a power loss restarts the machine's, but what the process said keeps its meaning
+	p.mono = &last
 	p.machine.disk.ProcessCrash() // closes its files and releases its locks
 	p.inbox = inbox{}
 	for _, waiter := range p.waiters {
