@@ -27,9 +27,12 @@ func depth(normal, long int) int {
 	return normal
 }
 
+// atOnce is an Options.CheckpointSync that lets the sync follow the store immediately.
+const atOnce = time.Nanosecond
+
 // crashOptions make every feature happen within a few records.
-func crashOptions() Options {
-	return Options{SegmentBytes: 2000, BatchBytes: 3000, CheckpointSync: time.Nanosecond, IdleRollBytes: 300}
+func crashOptions(delay time.Duration) Options {
+	return Options{SegmentBytes: 2000, BatchBytes: 3000, CheckpointSync: delay, IdleRollBytes: 300}
 }
 
 // payloadOf is what the record with that number holds in every program.
@@ -51,7 +54,8 @@ type crasher struct {
 	t      testing.TB
 	disk   *disk.Disk
 	rig    *rig
-	limit  int // images per moment
+	limit  int           // images per moment
+	delay  time.Duration // Options.CheckpointSync
 	images int
 	fatal  bool // a write or sync of a segment has failed since the log was opened
 
@@ -61,7 +65,7 @@ type crasher struct {
 }
 
 func newCrasher(t testing.TB, personality disk.Personality, limit int) *crasher {
-	c := &crasher{t: t, disk: disk.New(personality), limit: limit, p: promise{next: 1, asked: 1, stored: 1, durable: 1, wanted: 1}}
+	c := &crasher{t: inHook{t}, disk: disk.New(personality), limit: limit, delay: atOnce, p: promise{next: 1, asked: 1, stored: 1, durable: 1, wanted: 1}}
 	c.rig = newDiskRig(t, c.disk)
 	return c
 }
@@ -81,7 +85,7 @@ func (c *crasher) open() {
 	c.mu.Lock()
 	c.log = nil
 	c.mu.Unlock()
-	l := c.rig.open(crashOptions())
+	l := c.rig.open(crashOptions(c.delay))
 	c.mu.Lock()
 	c.log = l
 	c.mu.Unlock()
@@ -105,6 +109,9 @@ func (c *crasher) run(program string) {
 		case 'e':
 			c.checkpoint(c.log.Next())
 		case 'w':
+			if c.delay != atOnce {
+				continue
+			}
 			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
 		case 'r':
 			require.NoError(c.t, c.log.Close())
@@ -149,8 +156,11 @@ func (c *crasher) watch() {
 	c.rig.hooks.after = func(o op) { c.examine("after "+o.kind+" "+o.name, c.disk) }
 }
 
-// examine opens what a crash can leave now.
+// examine opens what a crash can leave now. It is called by hooks.
 func (c *crasher) examine(when string, d *disk.Disk) {
+	if c.t.Failed() {
+		return
+	}
 	p := c.promise()
 	killed := d.Clone()
 	killed.ProcessCrash()
@@ -165,7 +175,7 @@ func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoin
 	c.images++
 	kept := image.Clone()
 	r := openRig(c.t, image)
-	l, err := r.tryOpen(crashOptions())
+	l, err := r.tryOpen(crashOptions(c.delay))
 	if err != nil {
 		var dump strings.Builder
 		kept.Dump(&dump)
@@ -186,7 +196,7 @@ func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoin
 
 	// Everything that is counted as durable is: nothing but what is on the disk survives now.
 	again := image.Durable()
-	l2, err := openRig(c.t, again).tryOpen(crashOptions())
+	l2, err := openRig(c.t, again).tryOpen(crashOptions(c.delay))
 	require.NoError(c.t, err, "%s, then opened, then power lost", when)
 	defer l2.Close()
 	require.Equal(c.t, next, l2.Next(), "%s, then opened, then power lost", when)
@@ -208,7 +218,7 @@ func requireRecords(t testing.TB, l *Log, from, next uint64, when string) {
 func openRig(t testing.TB, d *disk.Disk) *rig { return newDiskRig(t, d) }
 
 var programs = []string{
-	"", "r", "a", "b", "aaaa", "bb", "bbb", "abcew", "aar", "bkb", "bewbew", "bbbcwbcw", "abewrab", "aawcacawrb", "ererar", "bbewabkew",
+	"", "", "r", "r", "bbb", "bbb", "bbcbbbb", "bbcbbbb", "a", "b", "aaaa", "bb", "bbb", "abcew", "aar", "bkb", "bewbew", "bbbcwbcw", "abewrab", "aawcacawrb", "ererar", "bbewabkew",
 }
 
 // randomPrograms returns the fixed programs and some drawn ones.
@@ -231,10 +241,14 @@ func TestCrashAtEveryMoment(t *testing.T) {
 	for _, personality := range []disk.Personality{disk.Adversarial, disk.Ordered} {
 		t.Run(personality.String(), func(t *testing.T) {
 			images := 0
-			for _, program := range randomPrograms(depth(8, 200), 12) {
+			for i, program := range randomPrograms(depth(8, 200), 12) {
 				c := newCrasher(t, personality, depth(80, 4000))
+				if i%2 == 1 {
+					c.delay = time.Hour // the checkpoint on the disk stays behind
+				}
 				c.watch()
-				c.run(program)
+				guard(func() { c.run(program) })
+				require.False(t, t.Failed(), "program %q, checkpoint sync %v", program, c.delay)
 				images += c.images
 			}
 			t.Logf("%d images", images)
@@ -251,11 +265,11 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 				return 0, nil // a write within one sector happens whole or not at all
 			}
 			p := c.promise()
-			for n := 1; n < o.size; n += 1 + o.size/17 {
+			for n := 1; n < o.size && !t.Failed(); n += 1 + o.size/17 {
 				torn := c.disk.Clone()
 				_, ino, err := torn.Lookup(torn.Root(), "wal/"+o.name)
-				require.NoError(t, err)
-				require.NoError(t, torn.WriteShort(ino, o.data, o.off, n))
+				require.NoError(c.t, err)
+				require.NoError(c.t, torn.WriteShort(ino, o.data, o.off, n))
 				for image := range torn.Crashes(c.limit) {
 					c.check(fmt.Sprintf("killed after %d of %d bytes, then power lost", n, o.size), image, p, p.durable)
 				}
@@ -264,7 +278,8 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 			}
 			return 0, nil
 		}
-		c.run(program)
+		guard(func() { c.run(program) })
+		require.False(t, t.Failed(), "program %q", program)
 	}
 }
 
@@ -285,21 +300,23 @@ func TestCrashWhileOpening(t *testing.T) {
 			if o.kind == "write" && o.name != checkpointName {
 				torn := c.disk.Clone()
 				_, ino, err := torn.Lookup(torn.Root(), "wal/"+o.name)
-				require.NoError(t, err)
-				require.NoError(t, torn.WriteShort(ino, o.data, o.off, rng.IntN(o.size)))
+				require.NoError(c.t, err)
+				require.NoError(c.t, torn.WriteShort(ino, o.data, o.off, rng.IntN(o.size)))
 				torn.ProcessCrash()
 				images, promises = append(images, torn), append(promises, c.promise())
 			}
 			return 0, nil
 		}
-		c.run(program)
+		guard(func() { c.run(program) })
+		require.False(t, t.Failed(), "program %q", program)
 		for i, image := range images {
-			again := &crasher{t: t, disk: image, rig: openRig(t, image), limit: c.limit, p: promises[i]}
+			again := &crasher{t: inHook{t}, delay: atOnce, disk: image, rig: openRig(t, image), limit: c.limit, p: promises[i]}
 			again.p.stored = again.p.durable // the first crash may have lost it
 			again.watch()
-			l, err := again.rig.tryOpen(crashOptions())
+			l, err := again.rig.tryOpen(crashOptions(atOnce))
 			require.NoError(t, err)
 			require.NoError(t, l.Close())
+			require.False(t, t.Failed(), "program %q, image %d", program, i)
 			count += again.images
 		}
 	}
@@ -365,7 +382,10 @@ func TestEveryCallFails(t *testing.T) {
 			for _, program := range append(list, randomPrograms(depth(0, 50), 10)[len(programs):]...) {
 				for n := 1; ; n++ {
 					c := newCrasher(t, disk.Adversarial, 1)
-					if !c.failNth(b, n, program) {
+					more := false
+					guard(func() { more = c.failNth(b, n, program) })
+					require.False(t, t.Failed(), "program %q, call %d", program, n)
+					if !more {
 						break
 					}
 					failures++
@@ -425,10 +445,10 @@ func (c *crasher) runBroken(program string) {
 		c.log = nil
 		c.mu.Unlock()
 		c.fatal = false
-		l, err := c.rig.tryOpen(crashOptions())
+		l, err := c.rig.tryOpen(crashOptions(c.delay))
 		if err != nil {
 			c.fatal = false
-			l, err = c.rig.tryOpen(crashOptions())
+			l, err = c.rig.tryOpen(crashOptions(c.delay))
 		}
 		require.NoError(c.t, err, "one call failed while opening, so opening again must do")
 		c.fatal = false
@@ -449,6 +469,9 @@ func (c *crasher) runBroken(program string) {
 		case 'e':
 			c.checkpoint(c.log.Next())
 		case 'w':
+			if c.delay != atOnce {
+				continue
+			}
 			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
 		case 'r', 'k':
 			c.log.Close()

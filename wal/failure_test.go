@@ -243,7 +243,7 @@ func TestCheckpointFailures(t *testing.T) {
 			l := r.open(Options{CheckpointSync: time.Millisecond})
 			_, err := l.Append([]byte("x"), []byte("y"))
 			require.NoError(t, err)
-			c := &crasher{t: t, disk: d}
+			c := &crasher{t: inHook{t}, disk: d}
 			r.hooks.mu.Lock()
 			failures := 0
 			r.hooks.before = func(o op) (int, error) {

@@ -33,7 +33,9 @@ func (h *hooks) around(o op, call func() error, fail func(short int)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.before != nil {
-		if short, err := h.before(o); err != nil {
+		short, err := 0, error(nil)
+		guard(func() { short, err = h.before(o) })
+		if err != nil {
 			if fail != nil {
 				fail(short)
 			}
@@ -42,9 +44,27 @@ func (h *hooks) around(o op, call func() error, fail func(short int)) error {
 	}
 	err := call()
 	if err == nil && h.after != nil {
-		h.after(o)
+		guard(func() { h.after(o) })
 	}
 	return err
+}
+
+// inHook is the test as hooks must see it: they run in tasks of the log, which a failed requirement must not
+// end, or those who wait for the task would wait for ever.
+type inHook struct{ testing.TB }
+
+type hookFailed struct{}
+
+func (inHook) FailNow() { panic(hookFailed{}) }
+
+// guard calls a hook and returns when a requirement in it fails.
+func guard(hook func()) {
+	defer func() {
+		if v := recover(); v != nil && v != (hookFailed{}) {
+			panic(v)
+		}
+	}()
+	hook()
 }
 
 type hookDir struct {

@@ -340,8 +340,8 @@ func TestReaderStopsAtDurableEnd(t *testing.T) {
 		if o.kind == "sync" && o.name != checkpointName { // written, not synced
 			checks++
 			_, _, ok, err := reader.Next()
-			require.NoError(t, err)
-			require.False(t, ok)
+			require.NoError(inHook{t}, err)
+			require.False(inHook{t}, ok)
 		}
 		return 0, nil
 	}
