@@ -53,6 +53,25 @@ func BenchmarkSleepers(b *testing.B) {
 	b.ReportMetric(float64(w.Steps())/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }
 
+// BenchmarkLeap measures a task that sleeps while nothing else happens.
+func BenchmarkLeap(b *testing.B) {
+	w := New(Options{})
+	e := w.Env()
+	w.Go("late", func() { e.Sleep(1_000_000 * time.Hour) })
+	w.Go("sleeper", func() {
+		waiter := e.NewWaiter()
+		for range b.N {
+			waiter.ParkUntil(e.Now().Add(time.Microsecond))
+		}
+		w.Stop()
+	})
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := w.Run(2_000_000 * time.Hour); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // BenchmarkReadySet measures a switch among 64 runnable tasks, each step with a draw.
 func BenchmarkReadySet(b *testing.B) {
 	w := New(Options{})
@@ -122,6 +141,36 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	if err := w.Run(time.Hour); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkWrite measures writes of 4 KiB with their latencies.
+func BenchmarkWrite(b *testing.B) {
+	w := New(Options{})
+	m := w.Machine("m", MachineConfig{})
+	m.Boot(func(e *env.Env) {
+		d, err := e.FS().OpenRoot("/data", true)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		f, err := d.Create("f")
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		page := make([]byte, 4096)
+		for i := range b.N {
+			f.WriteAt(page, int64(i%64)*4096)
+			if i%64 == 63 {
+				f.Sync()
+			}
+		}
+	})
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := w.Run(10_000 * time.Hour); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -33,6 +33,7 @@ type World struct {
 	root     uint64 // of all named streams
 	sched    scheduler
 	now      int64 // true time in nanoseconds
+	end      int64 // of the run
 	ready    readyQueue
 	timers   timerHeap
 	current  *task // nil: the driver, or code outside of Run
@@ -125,11 +126,12 @@ func (w *World) Run(limit time.Duration) error {
 		dog.stop()
 		w.running = false
 	}()
-	w.drive(w.Now().Add(limit))
+	w.end = int64(w.Now().Add(limit))
+	w.drive()
 	return w.err
 }
 
-func (w *World) drive(end env.Instant) {
+func (w *World) drive() {
 	for !w.stopped {
 		if w.ready.n == 0 {
 			if len(w.timers.items) == 0 {
@@ -138,8 +140,8 @@ func (w *World) drive(end env.Instant) {
 				}
 				return
 			}
-			if at := w.timers.items[0].at; at > int64(end) {
-				w.now = int64(end)
+			if at := w.timers.items[0].at; at > w.end {
+				w.now = w.end
 				w.Fail(w.outOfTime())
 				return
 			}
