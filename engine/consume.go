@@ -2,9 +2,11 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"narad/env"
 	"narad/inflight"
 	"narad/segment"
 )
@@ -20,18 +22,26 @@ type Delivery struct {
 	Handle      inflight.Handle
 }
 
-// ConsumeRequest asks for one message. It serves one call of Consume.
+// Size is what a message counts for in the bound of a batch, in bytes.
+func (d *Delivery) Size() int { return len(d.Key) + len(d.Payload) }
+
+// ConsumeRequest asks for messages. It serves one call of Consume or ConsumeBatch.
 type ConsumeRequest struct {
 	Topic     string
 	Partition int32         // AnyPartition or the one to take from
 	Wait      time.Duration // how long to wait for a message; 0 answers at once; at most MaxWait is used
+	// Fit is asked about each message of a batch, in the order of the answer, whether it fits in beside those before it,
+	// for an answer whose encoding is bounded. From the first that does not on, all are given back before ConsumeBatch
+	// returns, so that a consume issued on receipt of the answer can have them (CON-30, CON-32). The first message is part
+	// of the answer whatever Fit says. Nil: all fit.
+	Fit func(*Delivery) bool
 
 	mu        sync.Mutex // guards the fields below
 	cancelled bool
 	parked    *waiter
 }
 
-// Cancel makes Consume return ErrCancelled as soon as it can. It may be called at any instant, more than
+// Cancel makes the call return ErrCancelled as soon as it can. It may be called at any instant, more than
 // once, by any task. A message that is handed over at that very instant is released at once (INF-37).
 func (r *ConsumeRequest) Cancel() {
 	r.mu.Lock()
@@ -65,91 +75,179 @@ func (e *Engine) Consume(r *ConsumeRequest) (*Delivery, error) {
 		return nil, ErrClosed
 	}
 	defer e.gate.leave()
+	deadline := e.waitUntil(r)
+	for {
+		t, err := e.topicFor(r)
+		if err != nil {
+			return nil, err
+		}
+		d, err := t.scan(r.Partition, HandoutScan)
+		if waits(r, err) {
+			d, err = t.await(r, deadline)
+		}
+		switch {
+		case errors.Is(err, errRetired), errors.Is(err, errLapsed):
+			continue
+		case err != nil:
+			return nil, err
+		case r.isCancelled():
+			t.giveBack(d, CauseCancel)
+			return nil, ErrCancelled
+		}
+		t.answered(d)
+		return d, nil
+	}
+}
+
+// waitUntil is when the request's wait ends.
+func (e *Engine) waitUntil(r *ConsumeRequest) env.Instant {
+	return e.env.Now().Add(min(max(r.Wait, 0), MaxWait))
+}
+
+// topicFor resolves what a request names. It is asked again whenever the request starts over: the topic may be gone, or be
+// another one of that name.
+func (e *Engine) topicFor(r *ConsumeRequest) (*topic, error) {
 	t, err := e.topic(r.Topic)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.checkPartition(r.Partition); err != nil {
-		return nil, err
-	}
-	deadline := e.env.Now().Add(min(max(r.Wait, 0), MaxWait))
-	d, err := t.scan(r.Partition, HandoutScan)
-	if err == nil && r.isCancelled() {
-		t.giveBack(d, CauseCancel)
-		return nil, ErrCancelled
-	}
-	if !errors.Is(err, ErrEmpty) || r.Wait <= 0 {
-		return d, err
-	}
-	return t.await(r, deadline)
+	return t, t.checkPartition(r.Partition)
 }
 
-// scan tries the partitions once, beginning at a start that rotates, and takes the first record it
-// finds. A partition that cannot be read fails the scan when the scan reaches it, not earlier (CON-15).
-func (t *topic) scan(pinned int32, via Handout) (*Delivery, error) {
-	if pinned != AnyPartition {
-		return t.partitions[pinned].take(via)
+// waits reports whether a scan that ended with err is followed by a wait.
+func waits(r *ConsumeRequest, err error) bool {
+	return r.Wait > 0 && (errors.Is(err, ErrEmpty) || transient(err))
+}
+
+// answered reports that a message is about to leave the engine.
+func (t *topic) answered(d *Delivery) {
+	if t.engine.listening() {
+		t.engine.emit(Delivered{Key{d.Topic, d.Partition}, d.Offset, d.Handle.Nonce, t.engine.env.Now()})
 	}
-	n := uint32(len(t.partitions))
-	start := t.start.Add(1)
-	for i := range n {
-		d, err := t.partitions[(start+i)%n].take(via)
-		if !errors.Is(err, ErrEmpty) {
-			return d, err
+}
+
+// isLive reports whether the lease behind a delivery still lives.
+func (t *topic) isLive(d *Delivery) bool {
+	return t.partitions[d.Partition].stillLeased(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce})
+}
+
+// giveBack releases a record that has nobody to receive it.
+func (t *topic) giveBack(d *Delivery, cause Cause) {
+	t.partitions[d.Partition].release(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce}, cause)
+}
+
+// manyPartitions is the largest number of partitions whose logs a scan resolves at once (CON-14).
+const manyPartitions = 16
+
+// scan tries the partitions once and takes the first record it finds.
+func (t *topic) scan(pinned int32, via Handout) (found *Delivery, err error) {
+	err = t.pass(pinned, func(p *partition, log *segment.Log, now env.Instant) (bool, error) {
+		var err error
+		found, err = p.take(log, now, via)
+		if errors.Is(err, ErrEmpty) {
+			return false, nil
+		}
+		return true, err
+	})
+	if found == nil && err == nil {
+		return nil, ErrEmpty
+	}
+	return found, err
+}
+
+// pass visits the pinned partition, or all of them from a start that rotates, until visit is done. The log of the
+// first is resolved alone, by the visit (CON-12). Only when that is not enough are the others looked up, in one go: one
+// lock, one reading of the clock (CON-13); visit gets a nil log for those that are not open, and for all when there are
+// many (CON-14). So a partition that cannot be opened fails the pass when the pass reaches it, not earlier (CON-15).
+func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, now env.Instant) (done bool, err error)) error {
+	all := t.partitions
+	if pinned != AnyPartition {
+		_, err := visit(all[pinned], nil, 0)
+		return err
+	}
+	n := uint32(len(all))
+	start := t.start.Add(1) % n
+	if done, err := visit(all[start], nil, 0); done || err != nil || n == 1 {
+		return err
+	}
+	var open [manyPartitions]*segment.Log
+	var now env.Instant
+	if n <= manyPartitions {
+		t.logs.many(open[:])
+		now = t.engine.env.Now()
+	}
+	for i := uint32(1); i < n; i++ {
+		at := (start + i) % n
+		var log *segment.Log
+		if n <= manyPartitions {
+			log = open[at]
+		}
+		if done, err := visit(all[at], log, now); done || err != nil {
+			return err
 		}
 	}
-	return nil, ErrEmpty
+	return nil
 }
 
 // takeAttempts bounds how often one take starts over because a log was closed or a lease lapsed under it.
 const takeAttempts = 3
 
-// take reserves the lowest unresolved record and then reads it: never the other way round (INF-09, INF-10).
-func (p *partition) take(via Handout) (*Delivery, error) {
-	for attempt := 1; ; {
-		log, err := p.open()
+// transient reports whether a take failed only because its log was closed under it, or its lease lapsed under a slow
+// read: the next attempt finds things in order.
+func transient(err error) bool { return errors.Is(err, segment.ErrClosed) }
+
+// errNoShard reports that the partition's consumer state is not loaded.
+var errNoShard = errors.New("no consumer state")
+
+// take reserves the lowest unresolved record and then reads it: never the other way round (INF-09, INF-10). A log that the
+// caller has resolved already comes with the instant of that; nil lets take do it.
+func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (*Delivery, error) {
+	e := p.topic.engine
+	for failed := 0; ; log = nil {
+		if log == nil {
+			var err error
+			if log, err = p.open(); err != nil {
+				return nil, err
+			}
+			now = e.env.Now()
+		}
+		lease, err := p.reserve(log, now, via)
+		if errors.Is(err, errNoShard) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		lease, err := p.reserve(log, via)
-		if err != nil {
-			return nil, err
-		}
-		p.topic.engine.env.Point("engine: reserved, not read")
+		e.env.Point("engine: reserved, not read")
 		rec, err := log.Read(lease.Offset)
 		if err == nil && p.stillLeased(lease) {
 			return p.delivery(lease, rec), nil
 		}
-		retry, counts := true, true
-		switch {
-		case err == nil: // the read outlasted the lease, and the offset is somebody else's or free again
-			err = ErrEmpty
-		default:
-			retry, counts = p.unread(lease, err)
+		if err == nil { // the read outlasted the lease; whoever has the offset now is served by its own read
+			err = fmt.Errorf("engine: the lease lapsed while the record was read: %w", segment.ErrClosed)
 		}
-		if !retry || counts && attempt == takeAttempts {
+		if p.unread(lease, err) {
+			continue
+		}
+		if failed++; !transient(err) || failed == takeAttempts || e.gate.isClosed() {
 			return nil, err
-		}
-		if counts {
-			attempt++
 		}
 	}
 }
 
 // reserve claims the lowest unresolved offset. The high watermark is read first: it only grows.
-func (p *partition) reserve(log *segment.Log, via Handout) (inflight.Lease, error) {
+func (p *partition) reserve(log *segment.Log, now env.Instant, via Handout) (inflight.Lease, error) {
 	hw, oldest := log.HighWatermark(), log.Oldest()
 	e := p.topic.engine
 	p.mu.Lock()
 	if p.shard == nil {
 		p.mu.Unlock()
-		return inflight.Lease{}, ErrClosed
+		return inflight.Lease{}, errNoShard
 	}
-	now := e.env.Now()
 	expired := p.purgeLocked(now)
 	lease, outcome, effect := p.shard.Reserve(now, hw)
-	if outcome == inflight.Reserved && e.listening() {
-		e.emit(Leased{p.key, lease, now, hw, oldest, via})
+	if e.listening() {
+		p.tellReserve(lease, outcome, now, hw, oldest, via)
 	}
 	p.mu.Unlock()
 	p.act(expired | effect)
@@ -157,6 +255,17 @@ func (p *partition) reserve(log *segment.Log, via Handout) (inflight.Lease, erro
 		return inflight.Lease{}, ErrEmpty
 	}
 	return lease, nil
+}
+
+// tellReserve reports a reservation, or what withheld one although there are records (OBS-09).
+func (p *partition) tellReserve(lease inflight.Lease, outcome inflight.Outcome, now env.Instant, hw, oldest int64, via Handout) {
+	switch outcome {
+	case inflight.Reserved:
+		p.topic.engine.emit(Leased{p.key, lease, now, hw, oldest, via})
+	case inflight.Empty:
+	default:
+		p.topic.engine.emit(Withheld{p.key, outcome})
+	}
 }
 
 func (p *partition) stillLeased(lease inflight.Lease) bool {
@@ -169,22 +278,22 @@ func (p *partition) stillLeased(lease inflight.Lease) bool {
 	return ok && live.Nonce == lease.Nonce && p.topic.engine.env.Now() < live.Expiry
 }
 
-// unread deals with a reservation whose record could not be read. It reports whether to try again, and whether that
-// counts as an attempt: what resolves an offset does not, because it cannot happen again to the same one.
-func (p *partition) unread(lease inflight.Lease, err error) (retry, counts bool) {
+// unread deals with a reservation whose record could not be read, and reports whether the offset is resolved, so that the
+// next reservation is another one.
+func (p *partition) unread(lease inflight.Lease, err error) (resolved bool) {
 	var below *segment.FloorError
 	var corrupt *segment.CorruptError
 	switch {
 	case errors.As(err, &below):
 		p.jump(below.Oldest)
-		return true, false
+		return true
 	case errors.As(err, &corrupt):
 		p.skip(lease, err)
-		return true, false
+		return true
 	}
 	// A closed log is not a gap and an I/O error is not corruption: give the reservation back (LOG-13, LOG-17).
 	p.release(lease, CauseReadFail)
-	return errors.Is(err, segment.ErrClosed) && !p.topic.engine.gate.isClosed(), true
+	return false
 }
 
 // jump moves the frontier over what retention deleted, in one step (INF-32). The loser of a race finds its
@@ -196,26 +305,32 @@ func (p *partition) jump(oldest int64) {
 		p.mu.Unlock()
 		return
 	}
+	from := p.shard.Committed()
 	jumped, effect := p.shard.JumpTo(oldest)
-	p.mu.Unlock()
-	if jumped {
-		e.emit(FrontierJumped{p.key, oldest})
+	if e.listening() {
+		if jumped {
+			e.emit(FrontierJumped{p.key, from, oldest})
+		} else {
+			e.emit(JumpLost{p.key, oldest})
+		}
 	}
+	p.mu.Unlock()
 	p.act(effect)
 }
 
 // skip resolves an offset that can never be read, so that it costs itself and nothing else (LOG-11, LOG-12).
 func (p *partition) skip(lease inflight.Lease, cause error) {
+	e := p.topic.engine
 	p.mu.Lock()
 	if p.shard == nil {
 		p.mu.Unlock()
 		return
 	}
 	skipped, effect := p.shard.SkipCorrupt(lease.Offset, lease.Nonce)
-	p.mu.Unlock()
-	if skipped {
-		p.topic.engine.emit(CorruptSkipped{p.key, lease.Offset, cause})
+	if skipped && e.listening() {
+		e.emit(CorruptSkipped{p.key, lease.Offset, p.shard.Committed(), cause})
 	}
+	p.mu.Unlock()
 	p.act(effect)
 }
 
@@ -241,9 +356,4 @@ func (p *partition) delivery(lease inflight.Lease, rec segment.Record) *Delivery
 		TimestampMs: rec.CommittedMs,
 		Handle:      inflight.Handle{Partition: p.index, Offset: lease.Offset, Nonce: lease.Nonce},
 	}
-}
-
-// giveBack releases a record that has nobody to receive it.
-func (t *topic) giveBack(d *Delivery, cause Cause) {
-	t.partitions[d.Partition].release(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce}, cause)
 }

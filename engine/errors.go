@@ -14,6 +14,8 @@ var (
 	ErrTopicExists = errors.New("topic exists")
 	// ErrEmpty reports that nothing could be handed out within the wait. (204)
 	ErrEmpty = errors.New("nothing to consume")
+	// ErrOffsetGone reports an offset that retention has deleted or that cannot be read any more. (410)
+	ErrOffsetGone = errors.New("the offset is gone")
 	// ErrLeaseGone reports a receipt handle that names no live lease. (410)
 	ErrLeaseGone = errors.New("the lease is gone")
 	// ErrCancelled reports a consume that its caller cancelled.

@@ -17,6 +17,14 @@ type Key struct {
 	Partition int32
 }
 
+// WaiterID names a parked request. Seq grows in the order in which the requests of a topic joined their queues.
+type WaiterID struct {
+	Topic       string
+	Incarnation string
+	Partition   int32 // AnyPartition: in the shared queue
+	Seq         uint64
+}
+
 type (
 	// Opened reports that the engine recovered its data directory and serves.
 	Opened struct {
@@ -41,9 +49,30 @@ type (
 		Records int
 		Err     error
 	}
-	// DispatchStalled reports that no message can be dispatched: the ingress log cannot be read, holds a record
-	// that fits no topic, or does not take a checkpoint. It is tried again every second.
+	// DispatchStalled reports that the ingress log cannot be read or does not take a checkpoint, so that no further
+	// message can be dispatched. It is tried again every second.
 	DispatchStalled struct{ Err error }
+	// DestinationHung reports a commit that has taken more than a second. It no longer counts among those that may run at a
+	// time, and the destination accepts nothing until it lands.
+	DestinationHung struct {
+		Key     Key
+		Records int
+	}
+	// DestinationBehind reports that messages for a destination are passed over from Seq on, because it fails, hangs or
+	// has as many in its queue as may be; they stay in the ingress log and are read again.
+	DestinationBehind struct {
+		Key Key
+		Seq uint64
+	}
+	// DestinationCaughtUp reports that nothing is passed over any more.
+	DestinationCaughtUp struct{ Key Key }
+	// RecordHeld reports a record of the ingress log that fits no topic. It is kept, and the checkpoint stays below it.
+	RecordHeld struct {
+		Seq uint64
+		Err error
+	}
+	// RecordDiscarded reports a record of the ingress log that will never be dispatched, because its topic was deleted.
+	RecordDiscarded struct{ Seq uint64 }
 	// Checkpointed reports that every message below Seq is committed and the checkpoint says so.
 	Checkpointed struct{ Seq uint64 }
 	// ShardOpened reports that the consumer state of a partition was seeded from disk.
@@ -73,6 +102,23 @@ type (
 		HW      int64
 		Oldest  int64
 		Handout Handout
+	}
+	// Withheld reports that a partition had nothing to hand out although not everything in it is settled.
+	Withheld struct {
+		Key     Key
+		Outcome inflight.Outcome
+	}
+	// Delivered reports that a leased message is about to be returned to a consumer.
+	Delivered struct {
+		Key    Key
+		Offset int64
+		Nonce  int64
+		At     env.Instant
+	}
+	// Replayed reports a message that is about to be returned without a lease.
+	Replayed struct {
+		Key    Key
+		Offset int64
 	}
 	// Settled reports an ack that was accepted.
 	Settled struct {
@@ -110,20 +156,40 @@ type (
 	}
 	// CorruptSkipped reports an offset whose record can never be read; it was skipped and is lost.
 	CorruptSkipped struct {
-		Key    Key
-		Offset int64
-		Err    error
+		Key       Key
+		Offset    int64
+		Committed int64 // the frontier after it
+		Err       error
 	}
 	// FrontierJumped reports a consumer that fell behind retention.
 	FrontierJumped struct {
 		Key    Key
+		From   int64 // the frontier before it
+		Oldest int64 // the next offset handed out
+	}
+	// JumpLost reports a consume that found its record below Oldest when another one had moved the frontier already; it
+	// reserves again (INF-34).
+	JumpLost struct {
+		Key    Key
 		Oldest int64
 	}
+	// WaiterJoined reports a request that found nothing and stands in its queue now.
+	WaiterJoined struct{ Waiter WaiterID }
+	// WaiterLeft reports a request that left its queue with nothing: its wait ended, it was cancelled, or the topic or
+	// the engine goes.
+	WaiterLeft struct{ Waiter WaiterID }
+	// WaiterServed reports a request that the pump answered, with a message or an error.
+	WaiterServed struct {
+		Waiter WaiterID
+		Err    error
+	}
+	// PumpPass reports that the pump begins to serve a topic.
+	PumpPass struct{ Topic string }
 	// PumpPutBack reports a waiter that the pump could not serve; Again says that the flag had been cleared
 	// meanwhile, so that the topic is pumped once more (PUMP-07).
 	PumpPutBack struct {
-		Topic string
-		Again bool
+		Waiter WaiterID
+		Again  bool
 	}
 	// WAL carries an event of the ingress log.
 	WAL struct{ Event wal.Event }
@@ -153,31 +219,45 @@ const (
 	CauseNack     Cause = iota // the consumer gave it back
 	CauseCancel                // handed over to a request that had been cancelled (INF-37)
 	CauseReadFail              // the record could not be read for now (LOG-13, LOG-17)
+	CauseCut                   // reserved for a batch and left out of its answer (CON-32)
 )
 
 func (c Cause) String() string {
-	return [...]string{"nack", "cancelled hand-over", "read failed"}[c]
+	return [...]string{"nack", "cancelled hand-over", "read failed", "cut from a batch"}[c]
 }
 
-func (Opened) isEvent()           {}
-func (Accepted) isEvent()         {}
-func (TopicCreated) isEvent()     {}
-func (Dispatched) isEvent()       {}
-func (DispatchFailed) isEvent()   {}
-func (DispatchStalled) isEvent()  {}
-func (Checkpointed) isEvent()     {}
-func (ShardOpened) isEvent()      {}
-func (FrontierClamped) isEvent()  {}
-func (ConsumerSnapshot) isEvent() {}
-func (Leased) isEvent()           {}
-func (Settled) isEvent()          {}
-func (LeaseEnded) isEvent()       {}
-func (LeasesExpired) isEvent()    {}
-func (LeaseExtended) isEvent()    {}
-func (HandleRefused) isEvent()    {}
-func (CorruptSkipped) isEvent()   {}
-func (FrontierJumped) isEvent()   {}
-func (PumpPutBack) isEvent()      {}
-func (WAL) isEvent()              {}
-func (Log) isEvent()              {}
-func (Consumer) isEvent()         {}
+func (Opened) isEvent()              {}
+func (Accepted) isEvent()            {}
+func (TopicCreated) isEvent()        {}
+func (Dispatched) isEvent()          {}
+func (DispatchFailed) isEvent()      {}
+func (DispatchStalled) isEvent()     {}
+func (Checkpointed) isEvent()        {}
+func (ShardOpened) isEvent()         {}
+func (FrontierClamped) isEvent()     {}
+func (ConsumerSnapshot) isEvent()    {}
+func (Leased) isEvent()              {}
+func (Settled) isEvent()             {}
+func (LeaseEnded) isEvent()          {}
+func (LeasesExpired) isEvent()       {}
+func (LeaseExtended) isEvent()       {}
+func (HandleRefused) isEvent()       {}
+func (CorruptSkipped) isEvent()      {}
+func (FrontierJumped) isEvent()      {}
+func (PumpPutBack) isEvent()         {}
+func (WAL) isEvent()                 {}
+func (Log) isEvent()                 {}
+func (Consumer) isEvent()            {}
+func (DestinationHung) isEvent()     {}
+func (DestinationBehind) isEvent()   {}
+func (DestinationCaughtUp) isEvent() {}
+func (RecordHeld) isEvent()          {}
+func (RecordDiscarded) isEvent()     {}
+func (Withheld) isEvent()            {}
+func (Delivered) isEvent()           {}
+func (Replayed) isEvent()            {}
+func (JumpLost) isEvent()            {}
+func (WaiterJoined) isEvent()        {}
+func (WaiterLeft) isEvent()          {}
+func (WaiterServed) isEvent()        {}
+func (PumpPass) isEvent()            {}

@@ -83,6 +83,7 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log, p.dir = log, dir
+	p.topic.logs.set(p.index, log)
 	return log, nil
 }
 
@@ -169,6 +170,7 @@ func (p *partition) dropLog(failed *segment.Log) {
 	}
 	log, dir := p.log, p.dir
 	p.log, p.dir = nil, nil
+	p.topic.logs.set(p.index, nil)
 	p.mu.Unlock()
 	log.Close() // its error is the failure that brought us here
 	dir.Close()
@@ -180,6 +182,7 @@ func (p *partition) close() error {
 	p.mu.Lock()
 	log, dir := p.log, p.dir
 	p.log, p.dir, p.shard, p.closed = nil, nil, nil, true
+	p.topic.logs.set(p.index, nil)
 	p.mu.Unlock()
 	if log == nil {
 		return nil

@@ -121,3 +121,30 @@ func (p *partition) act(effect inflight.Effect) {
 		p.topic.notify()
 	}
 }
+
+// SettleOp is what AckBatch does with each handle.
+type SettleOp uint8
+
+// The operations.
+const (
+	OpAck SettleOp = iota
+	OpExtend
+	OpNack
+)
+
+// AckBatch acks, extends or nacks handles of one topic, in their order, each exactly as the single call would, and returns
+// the answer for each (API-16). One that is refused has no bearing on the others.
+func (e *Engine) AckBatch(topic string, handles []inflight.Handle, op SettleOp) []error {
+	single := e.Ack
+	switch op {
+	case OpExtend:
+		single = e.Extend
+	case OpNack:
+		single = e.Nack
+	}
+	answers := make([]error, len(handles))
+	for i, h := range handles {
+		answers[i] = single(topic, h)
+	}
+	return answers
+}

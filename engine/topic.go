@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"sort"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,15 +28,13 @@ type topic struct {
 	start      atomic.Uint32 // where the next scan begins
 	roundRobin atomic.Uint32 // the next partition for a message without key
 
-	flag atomic.Bool // a waiter may be in a FIFO; read by notify without the lock (PUMP-08)
-	mu   sync.Mutex  // guards the fields below
-	// pinned FIFOs by partition, then the shared one: the order in which they are pumped (PUMP-18)
-	pinned []fifo
-	shared fifo
+	waiting waitQueue // parked consume requests
+	marked  bool      // to be pumped; guarded by pump.mu
+	logs    logTable  // which logs are open
 }
 
 func newTopic(e *Engine, info Topic) *topic {
-	t := &topic{engine: e, info: info, pinned: make([]fifo, info.Partitions)}
+	t := &topic{engine: e, info: info}
 	rng := e.env.Stream("topic start: " + info.Name)
 	t.start.Store(uint32(rng.Uint64()))
 	t.roundRobin.Store(uint32(rng.Uint64()))

@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"narad/env"
+	"pgregory.net/rapid"
 )
 
 // waiting starts a consume that parks, and returns a function that waits for its answer.
@@ -222,34 +221,64 @@ func TestNotifyAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, topic.notify))
 }
 
-// PUMP-20: marked entries never outnumber the live ones by more than one, and order is kept.
-func TestFIFOSweep(t *testing.T) {
+// PUMP-20, INV-32: whatever is pushed, popped, put back and left, marked entries never outnumber the live ones by more than
+// one, the order is kept, and a queue that is empty again holds no large ring.
+func TestFIFO(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var f fifo
+		var want []*waiter // the live ones, in order
+		var hand *waiter
+		t.Repeat(map[string]func(*rapid.T){
+			"push": func(*rapid.T) {
+				w := &waiter{}
+				f.pushBack(w)
+				want = append(want, w)
+			},
+			"pop": func(t *rapid.T) {
+				w := f.pop()
+				if len(want) == 0 {
+					require.Nil(t, w)
+					return
+				}
+				require.Same(t, want[0], w)
+				want = want[1:]
+				w.state = popped
+				hand = w
+			},
+			"put back": func(t *rapid.T) {
+				if hand == nil {
+					t.Skip("nothing in hand")
+				}
+				hand.state = queued
+				f.pushFront(hand) // PUMP-16
+				want = append([]*waiter{hand}, want...)
+				hand = nil
+			},
+			"leave": func(t *rapid.T) {
+				if len(want) == 0 {
+					t.Skip("nobody is there")
+				}
+				i := rapid.IntRange(0, len(want)-1).Draw(t, "who")
+				want[i].state = left
+				want = append(append([]*waiter{}, want[:i]...), want[i+1:]...)
+				f.leave()
+			},
+			"": func(t *rapid.T) {
+				require.Equal(t, len(want), f.live)
+				require.LessOrEqual(t, f.n-f.live, f.live+1)
+			},
+		})
+	})
+}
+
+func TestFIFOLetsGoOfItsRing(t *testing.T) {
 	var f fifo
-	var all []*waiter
-	e := env.OS()
-	for range 100 {
-		w := &waiter{ready: e.NewWaiter()}
-		all = append(all, w)
-		f.push(w)
+	for range 10_000 {
+		f.pushBack(&waiter{})
 	}
-	for i, w := range all {
-		if i%3 != 0 {
-			w.state = left
-			f.leave()
-			require.LessOrEqual(t, len(f.entries)-f.live, f.live+1)
-		}
+	for f.pop() != nil {
 	}
-	for i := 0; i < 100; i += 3 {
-		require.Same(t, all[i], f.pop())
-	}
-	require.Nil(t, f.pop())
-	f.push(all[0])
-	all[0].state = queued
-	f.push(all[3])
-	all[3].state = queued
-	head := f.pop()
-	f.putBack(head)
-	require.Same(t, head, f.pop(), "PUMP-16")
+	require.LessOrEqual(t, len(f.ring), fifoSmall)
 }
 
 // WAL-19: the window's base is the lowest sequence number that is not committed.
