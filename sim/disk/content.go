@@ -2,109 +2,90 @@ package disk
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"narad/vfs"
 )
 
 const (
-	sectorSize     = vfs.SectorSize
-	pageSize       = 4096
-	pageSectors    = pageSize / sectorSize
-	leafPages      = 64 // pages of a leaf: 256 KiB
-	_              = uint(64 - leafPages)
-	pageSizeMask   = pageSize - 1
-	sectorSizeMask = sectorSize - 1
+	sectorSize  = vfs.SectorSize
+	pageSize    = 4096 // unit of space
+	pageSectors = pageSize / sectorSize
+	leafPages   = 8
+	leafSectors = leafPages * pageSectors
 )
 
-type (
-	sector [sectorSize]byte
-	page   [pageSize]byte
-)
+// sector is the contents of one sector. It never changes once a file holds it: a write puts another one in
+// its place, so whoever kept the old one has a snapshot.
+type sector [sectorSize]byte
 
-// zeroPage stands in files for pages that were written with zeros. Nobody writes to it.
-var zeroPage page
-
-// content is the bytes of a file: a table of leaves of pages, each made when it is first written.
-// A missing page reads as zeros. Leaves and pages are shared between clones until they change.
+// content is the bytes of a file: a table of leaves, each made when something is first written there. A
+// missing sector is zeros. Leaves are shared between clones until they change.
 type content struct {
 	leaves []*leaf
 }
 
 type leaf struct {
-	owner *owner // whoever may change the leaf
-	owned uint64 // bit i: page i belongs to this leaf alone
-	pages [leafPages]*page
+	owner   *owner // whoever may change the leaf
+	pages   uint8  // bit i: page i of the leaf has disk space
+	sectors [leafSectors]*sector
 }
 
-// page returns page i for reading, nil when it was never written.
-func (c *content) page(i int64) *page {
-	if i/leafPages >= int64(len(c.leaves)) {
-		return nil
+// sector returns sector s, nil for zeros.
+func (c *content) sector(s int64) *sector {
+	if l := c.at(s / leafSectors); l != nil {
+		return l.sectors[s%leafSectors]
 	}
-	l := c.leaves[i/leafPages]
-	if l == nil {
-		return nil
-	}
-	return l.pages[i%leafPages]
+	return nil
 }
 
-// leaf returns the leaf of page i for changing by o.
-func (c *content) leaf(o *owner, i int64) *leaf {
-	at := i / leafPages
-	for int64(len(c.leaves)) <= at {
+// at returns leaf i for reading, or nil.
+func (c *content) at(i int64) *leaf {
+	if i < int64(len(c.leaves)) {
+		return c.leaves[i]
+	}
+	return nil
+}
+
+// own returns leaf i for changing by o.
+func (c *content) own(o *owner, i int64) *leaf {
+	for int64(len(c.leaves)) <= i {
 		c.leaves = append(c.leaves, nil)
 	}
-	l := c.leaves[at]
+	l := c.leaves[i]
 	if l == nil {
 		l = &leaf{owner: o}
-		c.leaves[at] = l
+		c.leaves[i] = l
 	} else if l.owner != o {
-		l = &leaf{owner: o, pages: l.pages}
-		c.leaves[at] = l
+		l = &leaf{owner: o, pages: l.pages, sectors: l.sectors}
+		c.leaves[i] = l
 	}
 	return l
 }
 
-// writable returns page i for changing by o.
-func (c *content) writable(o *owner, i int64) *page {
-	l := c.leaf(o, i)
-	bit := uint64(1) << (i % leafPages)
-	p := l.pages[i%leafPages]
-	if l.owned&bit != 0 {
-		return p
+// set puts data, nil for zeros, in the place of sector s.
+func (c *content) set(o *owner, s int64, data *sector) {
+	if c.sector(s) != data {
+		c.own(o, s/leafSectors).sectors[s%leafSectors] = data
 	}
-	own := new(page)
-	if p != nil && p != &zeroPage {
-		*own = *p
-	}
-	l.pages[i%leafPages] = own
-	l.owned |= bit
-	return own
 }
 
-// write copies p to off.
-func (c *content) write(o *owner, p []byte, off int64) {
-	for len(p) > 0 {
-		i, in := off/pageSize, int(off&pageSizeMask)
-		n := min(len(p), pageSize-in)
-		if old := c.page(i); (old == nil || old == &zeroPage) && isZero(p[:n]) {
-			if old == nil {
-				c.leaf(o, i).pages[i%leafPages] = &zeroPage
-			}
-		} else {
-			copy(c.writable(o, i)[in:], p[:n])
-		}
-		p, off = p[n:], off+int64(n)
-	}
+// hasPage reports whether page i has disk space.
+func (c *content) hasPage(i int64) bool {
+	l := c.at(i / leafPages)
+	return l != nil && l.pages>>(i%leafPages)&1 == 1
 }
+
+// takePage gives disk space to page i.
+func (c *content) takePage(o *owner, i int64) { c.own(o, i/leafPages).pages |= 1 << (i % leafPages) }
 
 // read fills p from off.
 func (c *content) read(p []byte, off int64) {
 	for len(p) > 0 {
-		in := int(off & pageSizeMask)
-		n := min(len(p), pageSize-in)
-		if pg := c.page(off / pageSize); pg != nil {
-			copy(p[:n], pg[in:])
+		in := int(off % sectorSize)
+		n := min(len(p), sectorSize-in)
+		if data := c.sector(off / sectorSize); data != nil {
+			copy(p[:n], data[in:])
 		} else {
 			clear(p[:n])
 		}
@@ -112,74 +93,69 @@ func (c *content) read(p []byte, off int64) {
 	}
 }
 
-// sector returns sector s for reading, nil when its page was never written.
-func (c *content) sector(s int64) *sector {
-	p := c.page(s / pageSectors)
-	if p == nil || p == &zeroPage {
-		return nil
-	}
-	return p.sector(int(s % pageSectors))
-}
-
-func (p *page) sector(i int) *sector { return (*sector)(p[i*sectorSize:]) }
-
-// setSector makes sector s hold data; nil is zeros.
-func (c *content) setSector(o *owner, s int64, data *sector) {
-	if data == nil {
-		if c.sector(s) == nil {
-			return
-		}
-		data = &sector{}
-	}
-	*c.writable(o, s/pageSectors).sector(int(s % pageSectors)) = *data
-}
-
 // cut drops all bytes from size on.
 func (c *content) cut(o *owner, size int64) {
-	keep := (size + pageSizeMask) / pageSize
-	leaves := (keep + leafPages - 1) / leafPages
+	sectors, pages := (size+sectorSize-1)/sectorSize, pagesOf(size)
+	leaves := (pages + leafPages - 1) / leafPages
 	if leaves < int64(len(c.leaves)) {
 		clear(c.leaves[leaves:])
 		c.leaves = c.leaves[:leaves]
 	}
-	if in := keep % leafPages; in != 0 && leaves <= int64(len(c.leaves)) && c.leaves[leaves-1] != nil {
-		c.cutLeaf(o, keep, int(in))
+	if leaves == 0 {
+		return
 	}
-	if in := size & pageSizeMask; in != 0 {
-		if p := c.page(size / pageSize); p != nil && !isZero(p[in:]) {
-			clear(c.writable(o, size/pageSize)[in:])
-		}
+	sectors -= (leaves - 1) * leafSectors
+	pages -= (leaves - 1) * leafPages
+	if l := c.at(leaves - 1); l != nil && l.beyond(sectors, pages) {
+		l = c.own(o, leaves-1)
+		clear(l.sectors[sectors:])
+		l.pages &= 1<<pages - 1
 	}
-}
-
-// cutLeaf drops the pages from keep on of the leaf that keep is in, where it is page number in.
-func (c *content) cutLeaf(o *owner, keep int64, in int) {
-	l := c.leaves[keep/leafPages]
-	for i := in; i < leafPages; i++ {
-		if l.pages[i] != nil {
-			l = c.leaf(o, keep)
-			clear(l.pages[in:])
-			l.owned &= 1<<in - 1
-			return
-		}
+	if size%sectorSize != 0 {
+		c.set(o, size/sectorSize, c.sector(size/sectorSize).to(size%sectorSize))
 	}
 }
 
-// count returns the number of written pages from page `from` on.
+// beyond reports whether the leaf has anything from those sectors and pages on.
+func (l *leaf) beyond(sectors, pages int64) bool {
+	for _, data := range l.sectors[sectors:] {
+		if data != nil {
+			return true
+		}
+	}
+	return l.pages>>pages != 0
+}
+
+// to returns the sector with zeros from byte `end` on.
+func (s *sector) to(end int64) *sector {
+	switch {
+	case s == nil || end <= 0:
+		return nil
+	case end >= sectorSize || isZero(s[end:]):
+		return s
+	}
+	part := new(sector)
+	copy(part[:end], s[:])
+	return part
+}
+
+// count returns the number of pages with disk space from page `from` on.
 func (c *content) count(from int64) (n int64) {
-	for at := from / leafPages; at < int64(len(c.leaves)); at++ {
-		l := c.leaves[at]
+	for i := from / leafPages; i < int64(len(c.leaves)); i++ {
+		l := c.leaves[i]
 		if l == nil {
 			continue
 		}
-		for i, p := range l.pages {
-			if p != nil && at*leafPages+int64(i) >= from {
-				n++
-			}
+		pages := l.pages
+		if first := from - i*leafPages; first > 0 {
+			pages = pages >> first << first
 		}
+		n += int64(bits.OnesCount8(pages))
 	}
 	return n
 }
+
+func pagesOf(size int64) int64 { return (size + pageSize - 1) / pageSize }
 
 func isZero(p []byte) bool {
 	for len(p) >= 8 {

@@ -172,16 +172,12 @@ func (d *Disk) place(g garbage) {
 }
 
 // overwrite changes what the cache shows of a sector, up to the end of the file, without making it dirty.
+// The sector data belongs to the disk from then on.
 func (d *Disk) overwrite(n *inode, s int64, data *sector) {
-	had := n.content.page(s/pageSectors) != nil
-	n.content.setSector(d.owner, s, data)
-	if end := n.size - s*sectorSize; end < sectorSize {
-		if cur := n.content.sector(s); cur != nil && !isZero(cur[max(0, end):]) {
-			p := n.content.writable(d.owner, s/pageSectors)
-			clear(p.sector(int(s % pageSectors))[max(0, end):])
-		}
-	}
-	if !had && s/pageSectors >= n.reserved && n.content.page(s/pageSectors) != nil {
+	data = data.to(n.size - s*sectorSize)
+	n.content.set(d.owner, s, data)
+	if i := s / pageSectors; data != nil && i >= n.reserved && !n.content.hasPage(i) {
+		n.content.takePage(d.owner, i)
 		n.pages++
 		d.usedPages++
 	}
@@ -242,20 +238,34 @@ func (n *inode) survivingDir(o *owner, entries []dirent, parent Ino) *inode {
 }
 
 func (n *inode) survivingFile(o *owner, f *fileChoice) *inode {
-	n = n.settled(o).owned(o)
-	size := n.sizeAt(f.sizes)
-	for i := range n.dirty {
-		e := &n.dirty[i]
+	size, dirty := n.sizeAt(f.sizes), n.dirty
+	if n.owner != o {
+		c := *n
+		c.owner = o
+		c.content.leaves = slices.Clone(n.content.leaves)
+		n = &c
+	}
+	for i := range dirty {
+		e := &dirty[i]
 		if v := f.versions[i]; e.number*sectorSize < size && (e.clean || v < e.newest()) {
-			n.content.setSector(o, e.number, e.data(n, v))
+			n.show(o, e.number, e.data(n, v))
 		}
 	}
 	n.content.cut(o, size)
+	n.linked, n.durableLinked, n.refs = true, true, 0
 	n.dirty, n.sizes = nil, nil
 	n.size, n.durableSize = size, size
-	n.reserved = min(n.reserved, (size+pageSizeMask)/pageSize)
+	n.reserved = min(n.reserved, pagesOf(size))
 	n.pages = n.reserved + n.content.count(n.reserved)
 	return n
+}
+
+// show makes a sector of a surviving file hold data. What was cut off may come back so, with its space.
+func (n *inode) show(o *owner, s int64, data *sector) {
+	n.content.set(o, s, data)
+	if i := s / pageSectors; data != nil && i >= n.reserved && !n.content.hasPage(i) {
+		n.content.takePage(o, i)
+	}
 }
 
 // Background is the kernel's own writeback: some of the unsynced becomes durable in an admissible order.

@@ -240,14 +240,16 @@ func busy(t testing.TB, d *Disk) {
 func TestPure(t *testing.T) {
 	each(t, func(t *testing.T, p Personality) {
 		images, enumerated := map[uint64]bool{}, map[string]bool{}
-		for range 200 {
+		for i := range 200 {
 			d := New(p)
 			busy(t, d)
-			var order strings.Builder
-			for img := range d.Crashes(20) {
-				fmt.Fprintf(&order, "%x ", img.Hash())
+			if i < 10 {
+				var order strings.Builder
+				for img := range d.Crashes(20) {
+					fmt.Fprintf(&order, "%x ", img.Hash())
+				}
+				enumerated[order.String()] = true
 			}
-			enumerated[order.String()] = true
 			d.Background(newPCG(6))
 			d.PowerLoss(newPCG(7))
 			images[d.Hash()] = true

@@ -55,7 +55,7 @@ type Disk struct {
 
 	mu          sync.Mutex // guards everything below
 	personality Personality
-	owner       *owner // of the nodes, leaves and pages that nobody else shares
+	owner       *owner // of the inodes and leaves that nobody else shares
 	table       []slot // every inode that is visible, held, durable or may come back, by number
 	recent      int    // index into table of the last inode looked up
 	nextIno     Ino
@@ -68,12 +68,12 @@ type Disk struct {
 	generation  uint64 // counts crashes; handles of an earlier generation are dead
 	capacity    int64  // bytes; 0 is unlimited
 	usedPages   int64
-	slab        []sector // room for snapshots
+	slab        []sector // room for new sectors
 	loss        choice   // scratch
 }
 
-// owner is an identity: what carries the owner of a disk belongs to that disk alone and may be changed in
-// place. [Disk.Clone] gives both disks new owners, so all they had in common is copied when it changes.
+// owner is an identity: inodes and leaves that carry the owner of a disk belong to it alone and may be changed
+// in place. [Disk.Clone] gives both disks new owners, so all they had in common is copied when it changes.
 type owner struct{ _ byte }
 
 type slot struct {
@@ -145,7 +145,6 @@ func (d *Disk) Clone() *Disk {
 // share returns a disk with the settings of d and no contents, after making all that d owns shareable.
 func (d *Disk) share() *Disk {
 	d.owner = new(owner)
-	d.slab = nil
 	return &Disk{
 		Now: d.Now, Device: d.Device, personality: d.personality, owner: new(owner), nextIno: d.nextIno,
 		stamp: d.stamp, clock: d.clock, moves: d.moves, generation: d.generation, capacity: d.capacity,
@@ -301,7 +300,7 @@ func (d *Disk) own(i Ino) *inode {
 	return n
 }
 
-// copy returns a copy that belongs to o; leaves and pages of the contents stay shared.
+// copy returns a copy that belongs to o; leaves of the contents stay shared.
 func (n *inode) copy(o *owner) *inode {
 	c := *n
 	c.owner = o

@@ -134,9 +134,9 @@ func TestSparse(t *testing.T) {
 	run(t, d, "create a", "preallocate a 67108864")
 	_, a, _ := d.Lookup(d.Root(), "a")
 	d.WriteAt(a, make([]byte, 1<<20), 0) // zeros take no memory
-	require.Zero(t, pagesInMemory(d.node(a)))
+	require.Zero(t, sectorsInMemory(d.node(a)))
 	run(t, d, "write a X @100000")
-	require.Equal(t, 1, pagesInMemory(d.node(a)))
+	require.Equal(t, 1, sectorsInMemory(d.node(a)))
 	require.EqualValues(t, 64<<20, d.Used())
 	b := make([]byte, 1024)
 	_, err := d.ReadAt(a, b, 100000*512-256)
@@ -147,10 +147,10 @@ func TestSparse(t *testing.T) {
 	requireSound(t, d)
 }
 
-func pagesInMemory(n *inode) (count int) {
+func sectorsInMemory(n *inode) (count int) {
 	for _, l := range n.content.leaves {
-		for i := 0; l != nil && i < leafPages; i++ {
-			if l.pages[i] != nil && l.pages[i] != &zeroPage {
+		for i := 0; l != nil && i < leafSectors; i++ {
+			if l.sectors[i] != nil {
 				count++
 			}
 		}

@@ -115,7 +115,7 @@ func (d *Disk) MisdirectWrite(f Ino, p []byte, off int64, victim Ino, to int64) 
 	n := d.node(f)
 	v = d.own(v.ino)
 	for s := off / sectorSize; s <= (off+int64(len(p))-1)/sectorSize; s++ {
-		data := d.snapshot(n, s)
+		data := n.content.sector(s)
 		land := to/sectorSize + s - off/sectorSize
 		if land < 0 || land*sectorSize >= v.size {
 			continue

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"slices"
@@ -131,7 +132,7 @@ func (d *Disk) write(f Ino, p []byte, off int64, lost bool) (int, error) {
 	end := off + room
 	d.stamp++
 	d.touch(n, off/sectorSize, (end-1)/sectorSize, lost)
-	n.content.write(d.owner, part, off)
+	d.put(n, part, off)
 	if end > n.size {
 		d.resize(n, end, false)
 	}
@@ -146,17 +147,49 @@ func (d *Disk) write(f Ino, p []byte, off int64, lost bool) (int, error) {
 func (d *Disk) allocate(n *inode, off, length int64) int64 {
 	free := d.freePages()
 	for i := off / pageSize; i <= (off+length-1)/pageSize; i++ {
-		if i < n.reserved || n.content.page(i) != nil {
+		if i < n.reserved || n.content.hasPage(i) {
 			continue
 		}
 		if free == 0 {
 			return max(0, i*pageSize-off)
 		}
 		free--
+		n.content.takePage(d.owner, i)
 		n.pages++
 		d.usedPages++
 	}
 	return length
+}
+
+// put places p at off in the cache.
+func (d *Disk) put(n *inode, p []byte, off int64) {
+	for len(p) > 0 {
+		s, in := off/sectorSize, int(off%sectorSize)
+		size := min(len(p), sectorSize-in)
+		old := n.content.sector(s)
+		switch {
+		case isZero(p[:size]) && (size == sectorSize || old == nil):
+			n.content.set(d.owner, s, nil)
+		default:
+			data := d.newSector()
+			if size < sectorSize && old != nil {
+				*data = *old
+			}
+			copy(data[in:], p[:size])
+			n.content.set(d.owner, s, data)
+		}
+		p, off = p[size:], off+int64(size)
+	}
+}
+
+// newSector returns a sector of zeros.
+func (d *Disk) newSector() *sector {
+	if len(d.slab) == 0 {
+		d.slab = make([]sector, 8)
+	}
+	data := &d.slab[0]
+	d.slab = d.slab[1:]
+	return data
 }
 
 // touch remembers the contents of sectors first to last before the current operation changes them.
@@ -164,9 +197,9 @@ func (d *Disk) touch(n *inode, first, last int64, lost bool) {
 	at := n.findDirty(first)
 	for s := first; s <= last; s++ {
 		if at == len(n.dirty) || n.dirty[at].number != s {
-			n.insertDirty(at, dirtySector{number: s, base: d.snapshot(n, s)})
+			n.insertDirty(at, dirtySector{number: s, base: n.content.sector(s)})
 		} else if e := &n.dirty[at]; !e.clean && !lost {
-			e.mid = append(e.mid, version{stamp: e.stamp, cut: e.cut, data: d.snapshot(n, s)})
+			e.mid = append(e.mid, version{stamp: e.stamp, cut: e.cut, data: n.content.sector(s)})
 			e.shorten(d.personality)
 		}
 		e := &n.dirty[at]
@@ -200,24 +233,6 @@ func (n *inode) insertDirty(at int, s dirtySector) {
 	} else {
 		n.dirty = slices.Insert(n.dirty, at, s)
 	}
-}
-
-// snapshot returns what the cache holds of sector s, nil for zeros.
-func (d *Disk) snapshot(n *inode, s int64) *sector {
-	if s*sectorSize >= n.size {
-		return nil // the cache holds zeros beyond the size
-	}
-	cur := n.content.sector(s)
-	if cur == nil || isZero(cur[:]) {
-		return nil
-	}
-	if len(d.slab) == 0 {
-		d.slab = make([]sector, 16)
-	}
-	snap := &d.slab[0]
-	d.slab = d.slab[1:]
-	*snap = *cur
-	return snap
 }
 
 // shorten forgets one contents in the middle when there are too many: the one after it takes its place,
@@ -298,41 +313,31 @@ func (d *Disk) cut(n *inode, size int64) {
 	for i := at; i < len(n.dirty); i++ {
 		e := &n.dirty[i]
 		if !e.clean {
-			e.mid = append(e.mid, version{stamp: e.stamp, cut: e.cut, data: d.snapshot(n, e.number)})
+			e.mid = append(e.mid, version{stamp: e.stamp, cut: e.cut, data: n.content.sector(e.number)})
 			e.shorten(d.personality)
 		}
 		e.stamp, e.cut, e.clean = d.stamp, true, false
 	}
 	known := n.dirty[at:]
 	var fresh []dirtySector
-	for i := size / pageSize; i*pageSize < n.size && i/leafPages < int64(len(n.content.leaves)); i++ {
-		p := n.content.page(i)
-		if p == nil || p == &zeroPage {
+	for s := first; s*sectorSize < n.size && s/leafSectors < int64(len(n.content.leaves)); s++ {
+		data := n.content.sector(s)
+		if data == nil {
 			continue
 		}
-		// Pages that go away as a whole never change again: they serve as snapshots themselves.
-		dropped := i*pageSize >= size
-		for k := range pageSectors {
-			s := i*pageSectors + int64(k)
-			for len(known) > 0 && known[0].number < s {
-				known = known[1:]
-			}
-			if s < first || isZero(p.sector(k)[:]) || len(known) > 0 && known[0].number == s {
-				continue
-			}
-			base := p.sector(k)
-			if !dropped {
-				base = d.snapshot(n, s)
-			}
-			fresh = append(fresh, dirtySector{number: s, base: base, stamp: d.stamp, cut: true})
+		for len(known) > 0 && known[0].number < s {
+			known = known[1:]
+		}
+		if len(known) == 0 || known[0].number != s {
+			fresh = append(fresh, dirtySector{number: s, base: data, stamp: d.stamp, cut: true})
 		}
 	}
 	if len(fresh) > 0 {
 		n.dirty = append(n.dirty, fresh...)
-		slices.SortFunc(n.dirty[at:], func(a, b dirtySector) int { return int(a.number - b.number) })
+		slices.SortFunc(n.dirty[at:], func(a, b dirtySector) int { return cmp.Compare(a.number, b.number) })
 	}
 	n.content.cut(d.owner, size)
-	n.reserved = min(n.reserved, (size+pageSizeMask)/pageSize)
+	n.reserved = min(n.reserved, pagesOf(size))
 	d.recount(n)
 }
 
@@ -354,7 +359,7 @@ func (d *Disk) Preallocate(f Ino, size int64) error {
 	if size < 0 || size > math.MaxInt64-pageSize {
 		return nameError("preallocate", n.name, syscall.EINVAL)
 	}
-	reserve := max(n.reserved, (size+pageSizeMask)/pageSize)
+	reserve := max(n.reserved, pagesOf(size))
 	if reserve+n.content.count(reserve)-n.pages > d.freePages() {
 		return nameError("preallocate", n.name, syscall.ENOSPC)
 	}
@@ -471,7 +476,7 @@ func (n *inode) dataOf(count int, s int64) uint64 {
 func (n *inode) freedBy(count int, s int64) uint64 {
 	for i := count; i < len(n.sizes); i++ {
 		op := &n.sizes[i]
-		if op.size < op.prev && s/pageSectors >= (op.size+pageSizeMask)/pageSize && s*sectorSize < op.prev {
+		if op.size < op.prev && s/pageSectors >= pagesOf(op.size) && s*sectorSize < op.prev {
 			return op.stamp
 		}
 	}

@@ -49,13 +49,14 @@ func hashSectorTo(s int64, data *sector, size int64) uint64 {
 
 // hash returns the hash of all contents below size.
 func (c *content) hash(size int64) (h uint64) {
-	for i := int64(0); i*pageSize < size && i/leafPages < int64(len(c.leaves)); i++ {
-		p := c.page(i)
-		if p == nil || p == &zeroPage {
+	for i, l := range c.leaves {
+		if l == nil {
 			continue
 		}
-		for k := range pageSectors {
-			h += hashSectorTo(i*pageSectors+int64(k), p.sector(k), size)
+		for k, data := range l.sectors {
+			if data != nil {
+				h += hashSectorTo(int64(i)*leafSectors+int64(k), data, size)
+			}
 		}
 	}
 	return h
