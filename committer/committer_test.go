@@ -944,6 +944,38 @@ func TestNoShardNoWrite(t *testing.T) {
 	require.Empty(t, r.c.roster.dirty)
 }
 
+// BUG-98: an ack that comes after the snapshot, while it is taken or written, is written by the next tick.
+func TestAckDuringTick(t *testing.T) {
+	for _, where := range []string{"snapshot", "write", "sync"} {
+		r := newRig(t, 1, nil)
+		k := part0(0)
+		r.ack(k, 0)
+		r.flush()
+		r.ack(k, 1)
+		state := r.c.o.State
+		r.c.o.State = func(k Key, dst []int64) (State, uint64, bool) {
+			s, id, ok := state(k, dst)
+			r.c.o.State = state
+			if where == "snapshot" {
+				r.ack(k, 2)
+			}
+			return s, id, ok
+		}
+		r.hook = func(op disk.Op) error {
+			if op.Kind.String() == where {
+				r.hook = nil
+				r.ack(k, 2)
+			}
+			return nil
+		}
+		r.c.roster.turn = r.c.roster.turnOf(k)
+		r.tick()
+		require.Equal(t, int64(1), r.recovered(k).Committed, where)
+		r.tick()
+		require.Equal(t, int64(2), r.recovered(k).Committed, where)
+	}
+}
+
 // COM-39, COM-38, BUG-118: a forget while the snapshot is being taken: the snapshot is not written. An ack
 // of the successor that came before the forget is not forgotten.
 func TestForgetDuringSnapshot(t *testing.T) {

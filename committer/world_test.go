@@ -59,7 +59,7 @@ type universe struct {
 	faulty   bool
 	c        *Committer
 	slowest  time.Duration // tick of this life
-	tickEnd  env.Instant   // of the last one
+	tickAt   env.Instant   // when the last one began
 	window   time.Duration // how old an ack may be that the last end of a life took away
 	crashes  [3]int
 	lostAcks int
@@ -105,7 +105,7 @@ func (u *universe) end(life *sim.Process) bool {
 	u.crashes[kind]++
 	tick := newCadence(u.options.Interval).tick
 	// The tick that the end cut short counts too.
-	slowest := max(u.slowest, u.w.Now().Sub(u.tickEnd)-tick)
+	slowest := max(u.slowest, u.w.Now().Sub(u.tickAt)-tick)
 	switch kind {
 	case 0: // INV-08
 		u.window = max(tick, slowest) + slowest
@@ -177,7 +177,7 @@ func (u *universe) live(e *env.Env, unclean bool) {
 		u.seed(root, l, died, !unclean)
 		l.exact = false
 	}
-	u.tickEnd, u.slowest = u.w.Now(), 0
+	u.tickAt, u.slowest = u.w.Now(), 0
 	o := u.options
 	o.Root, o.Path, o.State, o.Event = root, u.path, u.state, u.onEvent
 	c, err := Start(e, o)
@@ -331,7 +331,7 @@ func (u *universe) onEvent(v Event) {
 	case Stranded:
 		u.t.Errorf("stranded: %v", v.Key)
 	case TickDone:
-		u.slowest, u.tickEnd = max(u.slowest, v.Took), u.w.Now()
+		u.slowest, u.tickAt = max(u.slowest, v.Took), u.w.Now().Add(-v.Took)
 	}
 }
 
@@ -373,4 +373,94 @@ func TestWorldsAreDeterministic(t *testing.T) {
 		require.NoError(t, b.run())
 		require.Equal(t, a.w.Hash(), b.w.Hash())
 	}
+}
+
+// COM-39, Q-58: a forget that comes while the partition's window, prime or writeout is under way returns
+// when that has ended, and nothing of it comes later.
+func TestForgetWaits(t *testing.T) {
+	waited := 0
+	for seed := range uint64(60) {
+		w := sim.New(sim.Options{Seed: seed})
+		slow := sim.Range{Min: 30 * time.Millisecond, Max: 60 * time.Millisecond}
+		m := w.Machine("m", sim.MachineConfig{Latency: sim.Latency{Write: slow, Sync: slow, Meta: slow, Waits: 1_000_000}})
+		under := 0 // operations on the partition that are under way
+		m.Boot(func(e *env.Env) {
+			root, err := e.FS().OpenRoot("/data", true)
+			require.NoError(t, err)
+			require.NoError(t, root.Mkdir("p0"))
+			snapshots, forgot := 0, 0
+			live := &shard{State: State{Committed: -1}, identity: 1}
+			c, err := Start(e, Options{
+				Interval: 200 * time.Millisecond, Root: watch{root, &under}, MaxOpen: 1, Path: func(Key) string { return "p0" },
+				State: func(Key, []int64) (State, uint64, bool) {
+					snapshots++
+					return live.State, 1, true
+				},
+				Event: func(v Event) {
+					if v, ok := v.(WindowWritten); ok {
+						require.Greater(t, snapshots, forgot, "a snapshot from before the forget, %+v", v)
+					}
+				},
+			})
+			require.NoError(t, err)
+			for range 12 {
+				live.ack(live.Committed + 1)
+				c.Dirty(part0(0))
+				e.Sleep(w.Duration(0, 400*time.Millisecond))
+				if under > 0 {
+					waited++
+				}
+				c.Forget(part0(0))
+				require.Zero(t, under, "an operation is still under way")
+				forgot = snapshots
+			}
+			require.NoError(t, c.Close())
+		})
+		require.NoError(t, w.Run(time.Hour), "seed %d", seed)
+	}
+	require.Greater(t, waited, 50)
+}
+
+// watch counts the operations under way on files below a directory.
+type watch struct {
+	vfs.Dir
+	under *int
+}
+
+type watchedFile struct {
+	vfs.File
+	under *int
+}
+
+func (d watch) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	return watch{sub, d.under}, err
+}
+
+func (d watch) Open(name string) (vfs.File, error) {
+	f, err := d.Dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return watchedFile{f, d.under}, nil
+}
+
+func (d watch) Create(name string) (vfs.File, error) {
+	f, err := d.Dir.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return watchedFile{f, d.under}, nil
+}
+
+func (f watchedFile) WriteAt(p []byte, off int64) (int, error) {
+	*f.under++
+	defer func() { *f.under-- }()
+	return f.File.WriteAt(p, off)
+}
+
+func (f watchedFile) Sync() error {
+	*f.under++
+	defer func() { *f.under-- }()
+	return f.File.Sync()
 }
