@@ -193,9 +193,11 @@ func (l *logScan) damaged(cause error) (more bool, err error) {
 		l.gap(l.at, left, l.next, l.limit, cause)
 		l.next = l.limit
 	case l.x.clean:
+		l.seg.Torn = left
 		l.x.damage(l.n, l.at, left, "log-tail-after-clean-stop", fmt.Sprintf("the frame of offset %d is not whole: %s", l.next, reason(cause)),
 			"The broker takes it for an unfinished write and cuts "+bytesText(left)+fmt.Sprintf(" off, and gives offset %d and those after it to new messages. But the last stop was graceful: unless the broker's own log says that this partition failed before it, this had been written in full and its messages are lost.", l.next), adviceKeep)
 	default:
+		l.seg.Torn = left
 		l.x.note(l.n, l.at, "log-torn-tail", fmt.Sprintf("an unfinished write: the frame of offset %d is not whole (%s)", l.next, reason(cause)),
 			"The broker cuts "+bytesText(left)+" off at the next start. No message is lost if the last stop was a crash: what was being written is still in the ingress log and is committed again.")
 	}

@@ -137,7 +137,8 @@ type WALSegment struct {
 	First   uint64 `json:"first"` // sequence number of the first record
 	Next    uint64 `json:"next"`  // one beyond the last that was found
 	Records int64  `json:"records"`
-	End     int64  `json:"end"` // byte after the last whole frame
+	End     int64  `json:"end"`            // byte after the last whole frame
+	Torn    int64  `json:"torn,omitempty"` // bytes behind it that look like an unfinished write
 	Sealed  bool   `json:"sealed"`
 	// Done tells that every record is below the checkpoint, so that a broker does not read the file any more.
 	Done bool `json:"done"`
@@ -157,7 +158,8 @@ type LogSegment struct {
 	Next     int64 `json:"next"` // one beyond the last
 	Frames   int64 `json:"frames"`
 	Zstd     int64 `json:"zstd_frames,omitempty"`
-	End      int64 `json:"end"` // byte after the last intact frame
+	End      int64 `json:"end"`            // byte after the last intact frame
+	Torn     int64 `json:"torn,omitempty"` // bytes behind it that look like an unfinished write
 	Sealed   bool  `json:"sealed"`
 	Lost     int64 `json:"lost,omitempty"` // offsets that no intact frame holds
 	OldestMs int64 `json:"oldest_ms,omitempty"`

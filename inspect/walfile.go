@@ -205,6 +205,9 @@ func (w *walScan) damaged(cause error) (more bool, err error) {
 		}
 		w.x.damage(w.n, w.at, left, "wal-tail", what, w.lost(0), w.advice())
 	}
+	if torn {
+		w.seg.Torn = left
+	}
 	if !found || torn {
 		return false, nil
 	}

@@ -90,7 +90,7 @@ func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
 
 func logSummary(l *LogSegment) string {
 	if l.Frames == 0 && l.Lost == 0 {
-		return fmt.Sprintf("empty, waits for offset %d", l.Base)
+		return fmt.Sprintf("empty, waits for offset %d", l.Base) + tornText(l.Torn)
 	}
 	text := offsets(l.Base, l.Next)
 	if l.Next <= l.Base {
@@ -103,6 +103,7 @@ func logSummary(l *LogSegment) string {
 	if l.Lost > 0 {
 		text += fmt.Sprintf(", %d LOST", l.Lost)
 	}
+	text += tornText(l.Torn)
 	if l.NewestMs > 0 {
 		text += ", to " + timeText(l.NewestMs)
 	}
@@ -111,7 +112,7 @@ func logSummary(l *LogSegment) string {
 
 func walSummary(w *WALSegment) string {
 	if w.Records == 0 {
-		return fmt.Sprintf("empty, waits for record %d", w.First)
+		return fmt.Sprintf("empty, waits for record %d", w.First) + tornText(w.Torn)
 	}
 	text := fmt.Sprintf("records %d to %d", w.First, w.Next-1)
 	if w.Next == w.First+1 {
@@ -120,7 +121,14 @@ func walSummary(w *WALSegment) string {
 	if w.Done {
 		text += ", all dispatched"
 	}
-	return text
+	return text + tornText(w.Torn)
+}
+
+func tornText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", then " + bytesText(n) + " of an unfinished write"
 }
 
 // ranges names ascending offsets, the first few runs of them.
