@@ -60,7 +60,8 @@
 //
 // # Crash safety
 //
-//   - Tick: the window is torn or whole; a torn one fails its checksum and the anchor counts.
+//   - Tick: after a power failure the window is torn or whole; a torn one fails its checksum and the anchor
+//     counts. The death of the process cannot tear it: a slot is one page of the cache.
 //   - Writeout: the sync is the commit point. Before it both records are possible, each settled. After a
 //     failed one the anchor stands and the next tick writes the window again in full: a sync after a failed
 //     one proves nothing about the pages that were dirty before (D4).
@@ -69,6 +70,8 @@
 //     and file and directory are synced, before any window write. Rewriting changes no byte on a disk that has them (D5), and
 //     makes the sync real where a failed sync of the dead process left lost pages clean. After a failed sync
 //     of a prime the file is rebuilt under a new name and renamed over the old one.
+//   - Touch: after an unclean start the same prime runs within an interval though nobody acks; where there is
+//     no shard nothing is held afterwards. Forget queues one by itself for what was not durable yet.
 //   - Level: after the writeout, so consumer.offset never leads what is settled.
 //   - Clamping: when a recovered frontier is above the log ([Report].Clamped), [Reseed] must make the files
 //     hold the clamped state before new records get those offsets.
