@@ -48,6 +48,13 @@ func newStory() *story {
 			return err
 		})
 	}
+	replace := func(name string, number int) {
+		old := now[name].ID
+		t := now[name]
+		t.ID = topic(name, number).ID
+		now[name] = t
+		add(func(s Store) error { return s.Replace(old, t) })
+	}
 	remove := func(name string) {
 		id := now[name].ID
 		delete(now, name)
@@ -59,6 +66,7 @@ func newStory() *story {
 	remove("a")
 	create("A", 3)
 	update("A", 4)
+	replace("A", 77)
 	remove("b")
 	create("b", 4)
 	// Names so long that entries lie across sectors, which are lost one by one.

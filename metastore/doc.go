@@ -9,7 +9,8 @@
 //	M3  What a reader sees is durable: a change is synced before it becomes visible, and an open writes what it found afresh
 //	    before it serves any of it.
 //	M4  Two topics never have names that differ only in the case of their letters.
-//	M5  A topic's name, id, creation time and visibility timeout never change, and its partitions never become fewer.
+//	M5  A topic's name, creation time and visibility timeout never change, and its partitions never become fewer. Its id
+//	    changes only as a whole, by a replacement: no state shows the name without an incarnation in between.
 //	M6  A failed write or sync shuts the store for changes until it is opened again. Reads go on.
 //
 // # Files
@@ -36,7 +37,7 @@
 //	     0     4  payload length n, 1 … 65536
 //	     4     4  checksum over the store's identity, bytes [0, 4) and bytes [8, 16+n)
 //	     8     8  sequence, one more than that of the entry before
-//	    16     n  payload: {"op":"create"|"update"|"delete","topic":{…}}
+//	    16     n  payload: {"op":"create"|"update"|"replace"|"delete","topic":{…}}
 //
 // Entries up to the snapshot's sequence are in the snapshot already and are passed over.
 //

@@ -35,6 +35,8 @@ const (
 	opCreate = "create"
 	opUpdate = "update"
 	opDelete = "delete" // only name and id of the topic are given
+	// opReplace gives a name to another incarnation with the topic's settings.
+	opReplace = "replace"
 )
 
 type change struct {

@@ -48,7 +48,7 @@ type JournalChange struct {
 	At       int64 // byte of its entry
 	Size     int64 // of the entry in bytes
 	Sequence uint64
-	Op       string // "create", "update" or "delete"
+	Op       string // "create", "update", "replace" or "delete"
 	Topic    Topic
 }
 

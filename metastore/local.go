@@ -110,6 +110,23 @@ func (l *Local) Update(name, id string, fn func(*Topic) error) (Topic, error) {
 	return after, nil
 }
 
+// Replace implements [Store].
+func (l *Local) Replace(id string, t Topic) error {
+	l.change.Lock()
+	defer l.change.Unlock()
+	before, err := l.incarnation(t.Name, id)
+	if err == nil {
+		err = before.checkReplacement(&t)
+	}
+	if err == nil {
+		err = l.commitLocked(change{opReplace, t})
+	}
+	if err != nil {
+		return fmt.Errorf("replace topic %q: %w", t.Name, err)
+	}
+	return nil
+}
+
 // Delete implements [Store].
 func (l *Local) Delete(name, id string) error {
 	l.change.Lock()

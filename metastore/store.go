@@ -33,6 +33,9 @@ type Store interface {
 	// returns the topic as it is then. When fn changes nothing, nothing is written. Errors: what fn returns, ErrNotFound,
 	// ErrInvalid, ErrFailed, ErrClosed.
 	Update(name, id string, fn func(*Topic) error) (Topic, error)
+	// Replace gives the name of the incarnation id to the incarnation t.ID, in one step. Nothing but the id may differ.
+	// Errors: ErrNotFound, ErrInvalid, ErrFailed, ErrClosed.
+	Replace(id string, t Topic) error
 	// Delete removes the incarnation id of a topic. Errors: ErrNotFound, ErrFailed, ErrClosed.
 	Delete(name, id string) error
 	// Close releases the store. Everything answered is durable already.
@@ -94,6 +97,16 @@ func (t *Topic) check() error {
 		return fmt.Errorf("%w: caps %d and %d", ErrInvalid, t.MaxInFlight, t.MaxAckedAhead)
 	}
 	return nil
+}
+
+// checkReplacement returns an error that wraps ErrInvalid unless the incarnation to may follow t under its name.
+func (t *Topic) checkReplacement(to *Topic) error {
+	same := *to
+	same.ID = t.ID
+	if to.ID == t.ID || same != *t {
+		return fmt.Errorf("%w: a replacement differs in its id and in nothing else", ErrInvalid)
+	}
+	return to.check()
 }
 
 // checkChange returns an error that wraps ErrInvalid unless a topic may turn from t into to.

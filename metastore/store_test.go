@@ -48,6 +48,7 @@ func TestStore(t *testing.T) {
 		"create, get, list":     storeCreates,
 		"update":                storeUpdates,
 		"delete and recreate":   storeDeletes,
+		"replace":               storeReplaces,
 		"names apart by case":   storeCase,
 		"invalid":               storeRefuses,
 		"versions":              storeVersions,
@@ -133,6 +134,38 @@ func storeUpdates(t *testing.T, reopen func() Store) {
 	require.ErrorIs(t, err, ErrOtherIncarnation)
 	got, _ = reopen().Get("a")
 	require.Equal(t, want, got)
+}
+
+// M5: a name goes from one incarnation to the next in one step, and nothing else changes with it.
+func storeReplaces(t *testing.T, reopen func() Store) {
+	s := reopen()
+	old := topic("a", 1)
+	require.NoError(t, s.Create(old))
+	next := old
+	next.ID = fmt.Sprintf("%016x", 2)
+	version := s.Version()
+	require.NoError(t, s.Replace(old.ID, next))
+	require.Equal(t, version+1, s.Version())
+	got, found := s.Get("a")
+	require.True(t, found)
+	require.Equal(t, next, got)
+	require.ErrorIs(t, s.Delete("a", old.ID), ErrOtherIncarnation)
+	require.ErrorIs(t, s.Replace(old.ID, next), ErrOtherIncarnation)
+	require.ErrorIs(t, s.Replace(next.ID, next), ErrInvalid, "the same incarnation again")
+	other := old
+	other.Name = "b"
+	require.ErrorIs(t, s.Replace(old.ID, other), ErrNotFound)
+	for _, illegal := range []func(*Topic){
+		func(t *Topic) { t.ID = "short" }, func(t *Topic) { t.CreatedAt++ }, func(t *Topic) { t.VisibilityMs++ },
+		func(t *Topic) { t.Partitions++ }, func(t *Topic) { t.MaxInFlight++ },
+	} {
+		bad := next
+		bad.ID = fmt.Sprintf("%016x", 3)
+		illegal(&bad)
+		require.ErrorIs(t, s.Replace(next.ID, bad), ErrInvalid)
+	}
+	got, _ = reopen().Get("a")
+	require.Equal(t, next, got)
 }
 
 func storeDeletes(t *testing.T, reopen func() Store) {

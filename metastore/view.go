@@ -23,6 +23,8 @@ func (c *change) legal(now *Topic) bool {
 		return now == nil && c.Topic.check() == nil
 	case opUpdate:
 		return now != nil && now.checkChange(&c.Topic) == nil
+	case opReplace:
+		return now != nil && now.checkReplacement(&c.Topic) == nil
 	case opDelete:
 		return now != nil && now.ID == c.Topic.ID
 	}
