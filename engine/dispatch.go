@@ -1,66 +1,73 @@
 package engine
 
 import (
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"narad/env"
 	"narad/record"
 	"narad/segment"
-	"narad/wal"
 )
 
-// Bounds of one partition commit, of what waits for one, and of the pauses after a failure.
+// Bounds of one partition commit, of how many run at a time, of what waits for them, and of the pauses after a failure.
 const (
 	commitRecords  = 1024
 	commitBytes    = 4 << 20
-	windowBytes    = 64 << 20
+	commitSlots    = 16
+	commitHung     = time.Second
 	commitRetryMin = 50 * time.Millisecond
 	commitRetryMax = time.Second
+	lingerRecords  = 64 // a destination with as many goes at once
+	lingerMax      = 50 * time.Millisecond
+	windowMin      = 4096
+	windowMax      = 65536
+	windowBytes    = 64 << 20
+	lookAhead      = 16 // windows past the checkpoint
 	walRetry       = time.Second
 )
 
-// dispatcher moves accepted messages from the ingress log to their partitions. One task reads every durable
-// record once, in order, into a queue per destination; a destination with work has a task of its own with
-// one commit in flight. The checkpoint is the lowest sequence number that is not committed (WAL-19); which
-// records above it are committed is known in memory only (WAL-15), so a crash commits those again (WAL-16).
+// dispatcher moves accepted messages from the ingress log to their destinations. One task reads every durable record, in
+// order, and puts it into the queue of its destination; up to commitSlots tasks commit, one batch of one destination
+// each. The checkpoint is the lowest sequence number that is not done (WAL-19); which records above it are done is known
+// in memory only (WAL-15), so a crash commits those again (WAL-16).
+//
+// A destination that fails, hangs or is full takes nothing more into its queue. Its records are passed over, so that those of
+// others go on, up to lookAhead windows past the checkpoint; they are read again, in order, when it has room. A record in
+// flight is never sent a second time: only when its commit has ended in a failure.
+//
+// Under load records gather: while other commits run, a destination with few records waits until the oldest is twice as old
+// as its commits take, at most lingerMax (WAL-23). Alone it does not wait.
 type dispatcher struct {
 	engine *Engine
 	wake   *env.Waiter // unparks run: records became durable, a commit ended, or stop
 	tasks  *env.Group
+	// discard reports that a record which fits no topic is never going to: its topic, or its incarnation of it, was deleted.
+	// Nil: that is never known.
+	discard func(record.Produce) bool
 
-	mu           sync.Mutex // guards the fields below
-	stopping     bool
-	destinations map[Key]*destination
-	all          []*destination
-	window       window
-	bytes        int // of the messages in the queues
+	mu       sync.Mutex // guards the fields below
+	stopping bool
+	lanes    map[destination]*lane
+	all      []*lane
+	waiting  []*lane // with records and no commit in flight
+	flying   []*lane // with a commit in flight
+	running  int     // commits in flight that are not hung
+	window   window
+	held     int // records in queues, those of hung lanes excepted
+	bytes    int // of these
+
+	intake intake // used by run only
 }
-
-// destination is a partition that messages are dispatched to, in the order of their sequence numbers.
-type destination struct {
-	partition *partition
-	wake      *env.Waiter // interrupts a pause between attempts
-	queue     []pending   // guarded by dispatcher.mu
-	running   bool        // guarded by dispatcher.mu
-}
-
-// pending is a message between its 202 and its commit. The bytes are its own.
-type pending struct {
-	seq          uint64
-	key, payload []byte
-}
-
-func (r pending) size() int { return len(r.key) + len(r.payload) }
 
 func newDispatcher(e *Engine) *dispatcher {
-	return &dispatcher{engine: e, wake: e.env.NewWaiter(), tasks: e.env.NewGroup(), destinations: make(map[Key]*destination)}
+	return &dispatcher{engine: e, wake: e.env.NewWaiter(), tasks: e.env.NewGroup(), lanes: make(map[destination]*lane)}
 }
 
 func (d *dispatcher) start() {
 	stored, _ := d.engine.wal.Checkpoint()
 	d.window.base = stored
+	d.intake.open(d.engine.wal, stored)
 	d.tasks.Go("dispatcher", d.run)
 }
 
@@ -71,9 +78,6 @@ func (d *dispatcher) kick() { d.wake.Unpark() }
 func (d *dispatcher) stop() {
 	d.mu.Lock()
 	d.stopping = true
-	for _, dest := range d.all {
-		dest.wake.Unpark()
-	}
 	d.mu.Unlock()
 	d.kick()
 	d.tasks.Wait()
@@ -81,21 +85,30 @@ func (d *dispatcher) stop() {
 }
 
 func (d *dispatcher) run() {
-	reader := d.engine.wal.NewReader(d.window.base)
-	defer reader.Close()
+	defer d.intake.close()
+	failedUntil := always
 	for !d.stopped() {
-		err := d.fill(reader)
-		if cerr := d.storeCheckpoint(); err == nil {
-			err = cerr
+		more := false
+		if d.now() >= failedUntil {
+			var err error
+			more, err = d.read()
+			if cerr := d.storeCheckpoint(); err == nil {
+				err = cerr
+			}
+			if err != nil { // only this stops everybody: a destination that fails stops itself
+				d.engine.emit(DispatchStalled{err})
+				failedUntil = d.now().Add(walRetry)
+			}
 		}
-		if err != nil {
-			d.engine.emit(DispatchStalled{err})
-			d.wake.ParkUntil(d.engine.env.Now().Add(walRetry)) // reading or checkpointing failed: nothing else can go on
-			continue
+		d.findHung()
+		d.launch()
+		if !more {
+			d.wake.ParkUntil(d.nextDeadline(failedUntil))
 		}
-		d.wake.Park()
 	}
 }
+
+func (d *dispatcher) now() env.Instant { return d.engine.env.Now() }
 
 func (d *dispatcher) stopped() bool {
 	d.mu.Lock()
@@ -103,146 +116,203 @@ func (d *dispatcher) stopped() bool {
 	return d.stopping
 }
 
-// fill queues durable records until there is none or the window is full.
-func (d *dispatcher) fill(reader *wal.Reader) error {
-	for d.hasRoom() {
-		seq, payload, ok, err := reader.Next()
-		if err != nil || !ok {
-			return err
-		}
-		if err := d.accept(seq, payload); err != nil {
-			reader.Seek(seq)
-			return err
-		}
+// limits returns how many records may be queued in all and for one destination. It needs d.mu.
+func (d *dispatcher) limits() (window, each int) {
+	if n := d.engine.opts.DispatchWindow; n > 0 {
+		return n, max(1, n/4)
 	}
-	return nil
+	window = min(max(64*len(d.all), windowMin), windowMax)
+	each = max(windowMin, window/4)
+	return max(window, 4*each), each
 }
 
+// hasRoom reports whether further records may be read. It needs d.mu.
 func (d *dispatcher) hasRoom() bool {
+	window, _ := d.limits()
+	return !d.stopping && d.held < window && d.bytes < windowBytes
+}
+
+// laneTo needs d.mu.
+func (d *dispatcher) laneTo(key Key, dest destination) *lane {
+	l := d.lanes[dest]
+	if l == nil {
+		l = &lane{key: key, dest: dest}
+		d.lanes[dest] = l
+		d.all = append(d.all, l)
+	}
+	return l
+}
+
+// change applies fn to a lane and keeps the totals and the list of those that wait for a commit. It needs d.mu.
+func (d *dispatcher) change(l *lane, fn func()) {
+	records, bytes := l.load()
+	behind := len(l.skipped) > 0
+	fn()
+	switch {
+	case !behind && len(l.skipped) > 0:
+		d.engine.emit(DestinationBehind{l.key, l.skipped[0]})
+	case behind && len(l.skipped) == 0:
+		d.engine.emit(DestinationCaughtUp{l.key})
+	}
+	r, b := l.load()
+	d.held += r - records
+	d.bytes += b - bytes
+	if l.flying == 0 && l.size() > 0 && !l.listed {
+		l.listed = true
+		d.waiting = append(d.waiting, l)
+	}
+}
+
+// dueAt returns when the next commit of a waiting lane may begin. It needs d.mu.
+func (d *dispatcher) dueAt(l *lane) env.Instant {
+	switch {
+	case l.failing:
+		return l.retryAt
+	case d.running == 0, l.size() >= lingerRecords, l.latency == 0:
+		return always
+	}
+	return l.queue[l.head].at.Add(min(lingerMax, 2*l.latency))
+}
+
+// take begins a commit of the lane that has waited longest among those that are due, nil when there is none.
+func (d *dispatcher) take() *lane {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.stopping && d.window.size() < d.engine.opts.DispatchWindow && d.bytes < windowBytes
-}
-
-// accept queues one record. A record that cannot be placed stops the dispatcher rather than being dropped:
-// it got a 202.
-func (d *dispatcher) accept(seq uint64, payload []byte) error {
-	p, err := record.ParseProduce(payload)
-	if err != nil {
-		return fmt.Errorf("engine: ingress record %d: %w", seq, err)
-	}
-	t, err := d.engine.topic(p.Topic)
-	if err != nil {
-		return fmt.Errorf("engine: ingress record %d: %w", seq, err)
-	}
-	if p.Incarnation != t.info.ID || p.Partition < 0 || int(p.Partition) >= len(t.partitions) {
-		return fmt.Errorf("engine: ingress record %d is for partition %d of incarnation %s, topic %s is %s with %d partitions",
-			seq, p.Partition, p.Incarnation, p.Topic, t.info.ID, len(t.partitions))
-	}
-	own := make([]byte, 0, len(p.Key)+len(p.Payload)) // the reader reuses its buffer
-	own = append(append(own, p.Key...), p.Payload...)
-	rec := pending{seq: seq, key: own[:len(p.Key):len(p.Key)], payload: own[len(p.Key):]}
-	d.enqueue(t.partitions[p.Partition], rec)
-	return nil
-}
-
-func (d *dispatcher) enqueue(p *partition, rec pending) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.window.add(rec.seq)
-	d.bytes += rec.size()
-	dest := d.destinations[p.key]
-	if dest == nil {
-		dest = &destination{partition: p, wake: d.engine.env.NewWaiter()}
-		d.destinations[p.key] = dest
-		d.all = append(d.all, dest)
-	}
-	dest.queue = append(dest.queue, rec)
-	if !dest.running {
-		dest.running = true
-		d.tasks.Go("dispatch", func() { d.drain(dest) })
-	}
-}
-
-// drain commits a destination's queue until it is empty or the dispatcher stops. A failed commit is tried
-// again for ever: the message got a 202 (WAL-27).
-func (d *dispatcher) drain(dest *destination) {
-	var records []segment.Record
-	pause := commitRetryMin
-	for {
-		batch := d.next(dest)
-		if batch == nil {
-			return
-		}
-		records = records[:0]
-		for _, r := range batch {
-			records = append(records, segment.Record{Key: r.key, Payload: r.payload})
-		}
-		base, err := d.commit(dest.partition, records)
-		if err == nil {
-			pause = commitRetryMin
-			d.done(dest, batch, base)
-			continue
-		}
-		d.engine.emit(DispatchFailed{dest.partition.key, len(batch), err})
-		dest.wake.ParkUntil(d.engine.env.Now().Add(pause))
-		pause = min(2*pause, commitRetryMax)
-	}
-}
-
-// next returns the head of the queue, as much as one commit takes, or nil when the task shall end.
-func (d *dispatcher) next(dest *destination) []pending {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopping || len(dest.queue) == 0 {
-		dest.running = false
+	if d.stopping || d.running >= commitSlots {
 		return nil
 	}
-	n, size := 0, 0
-	for n < len(dest.queue) && n < commitRecords && (n == 0 || size < commitBytes) {
-		size += dest.queue[n].size()
-		n++
-	}
-	return dest.queue[:n]
-}
-
-// commit stores records in the partition log. When it returns nil they are fsynced, read back and visible
-// (LOG-05). A log whose failure is lasting is dropped, so that the next attempt recovers it from disk.
-func (d *dispatcher) commit(p *partition, records []segment.Record) (int64, error) {
-	log, err := p.openLog()
-	if err != nil {
-		return 0, err
-	}
-	base, err := log.Commit(records)
-	if err != nil && log.Err() != nil {
-		p.dropLog(log)
-	}
-	return base, err
-}
-
-// done takes committed records out of the queue and out of the window.
-func (d *dispatcher) done(dest *destination, batch []pending, base int64) {
-	if d.engine.listening() {
-		for i, r := range batch {
-			d.engine.emit(Dispatched{dest.partition.key, r.seq, base + int64(i)})
+	now := d.now()
+	for i, l := range d.waiting {
+		if now >= d.dueAt(l) {
+			d.waiting = slices.Delete(d.waiting, i, i+1)
+			l.listed = false
+			l.begin(now)
+			d.running++
+			d.flying = append(d.flying, l)
+			return l
 		}
 	}
-	d.mu.Lock()
-	for i := range batch {
-		d.window.done(batch[i].seq)
-		d.bytes -= batch[i].size()
-		batch[i] = pending{} // the queue's array must not keep what is committed
+	return nil
+}
+
+// launch starts a task for each commit that may begin now.
+func (d *dispatcher) launch() {
+	for l := d.take(); l != nil; l = d.take() {
+		d.tasks.Go("dispatch", func() { d.work(l) })
 	}
-	dest.queue = dest.queue[len(batch):]
+}
+
+// work commits for a lane, and then for whichever is due.
+func (d *dispatcher) work(l *lane) {
+	var records []segment.Record
+	for ; l != nil; l = d.take() {
+		records = d.batch(l, records[:0])
+		base, err := l.dest.deliver(records)
+		d.landed(l, base, err)
+		clear(records)
+	}
+}
+
+// batch writes the records in flight to dst.
+func (d *dispatcher) batch(l *lane, dst []segment.Record) []segment.Record {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range l.inFlight() {
+		dst = append(dst, segment.Record{Key: r.key, Payload: r.payload})
+	}
+	return dst
+}
+
+// landed deals with the end of a commit.
+func (d *dispatcher) landed(l *lane, base int64, err error) {
+	d.mu.Lock()
+	now := d.now()
+	d.flying = slices.DeleteFunc(d.flying, func(f *lane) bool { return f == l })
+	if !l.hung {
+		d.running--
+	}
+	d.change(l, func() {
+		n := l.flying
+		l.hung = false
+		if err == nil {
+			d.committed(l, base)
+			l.pop(n)
+			l.succeeded(now.Sub(l.started))
+		} else {
+			d.engine.emit(DispatchFailed{l.key, n, err})
+			l.failed(now)
+		}
+		l.flying = 0
+	})
+	if l.retired {
+		d.forget(l)
+	}
 	d.mu.Unlock()
 	d.kick()
 }
 
-// storeCheckpoint tells the ingress log how far everything is committed.
-func (d *dispatcher) storeCheckpoint() error {
+// committed marks the records in flight as done. It needs d.mu.
+func (d *dispatcher) committed(l *lane, base int64) {
+	for i, r := range l.inFlight() {
+		d.window.done(r.seq)
+		if d.engine.listening() {
+			d.engine.emit(Dispatched{l.key, r.seq, base + int64(i)})
+		}
+	}
+}
+
+// findHung takes their slots from commits that have run for too long; what is queued behind them makes room for others.
+func (d *dispatcher) findHung() {
 	d.mu.Lock()
-	seq := d.window.base
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	now := d.now()
+	for _, l := range d.flying {
+		if l.hung || now < l.started.Add(commitHung) {
+			continue
+		}
+		d.change(l, func() {
+			l.giveBack(l.flying)
+			l.hung = true
+		})
+		d.running--
+		d.engine.emit(DestinationHung{l.key, l.flying})
+	}
+}
+
+// nextDeadline returns when run has something to do although nobody wakes it. Nobody does for an idle dispatcher.
+func (d *dispatcher) nextDeadline(failedUntil env.Instant) env.Instant {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := env.Forever
+	if d.now() < failedUntil {
+		next = failedUntil
+	}
+	if d.intake.heldCount() > 0 {
+		next = min(next, d.intake.retryHeld)
+	}
+	for _, l := range d.flying {
+		if !l.hung {
+			next = min(next, l.started.Add(commitHung))
+		}
+	}
+	if d.running < commitSlots {
+		for _, l := range d.waiting {
+			next = min(next, d.dueAt(l))
+		}
+	}
+	return next
+}
+
+// checkpoint returns the lowest sequence number that is not done.
+func (d *dispatcher) checkpoint() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.window.base
+}
+
+// storeCheckpoint tells the ingress log how far everything is done.
+func (d *dispatcher) storeCheckpoint() error {
+	seq := d.checkpoint()
 	if stored, _ := d.engine.wal.Checkpoint(); seq == stored {
 		return nil
 	}
@@ -253,30 +323,57 @@ func (d *dispatcher) storeCheckpoint() error {
 	return nil
 }
 
-// window is the run of sequence numbers from the lowest one that is not committed to the highest one read.
-type window struct {
-	base      uint64 // lowest not committed: the checkpoint
-	committed []bool // of base, base+1, …
-	head      int    // index of base in committed
+// retire forgets the destinations of a topic that was deleted: what waits for them is discarded, so that it does not hold the
+// checkpoint back. A commit in flight ends first, whichever way.
+func (d *dispatcher) retire(t *topic) {
+	d.mu.Lock()
+	t.undispatched = true
+	for _, p := range t.partitions {
+		if l := d.lanes[p]; l != nil {
+			l.retired = true
+			d.forget(l)
+		}
+	}
+	d.mu.Unlock()
+	d.kick()
 }
 
-func (w *window) size() int { return len(w.committed) - w.head }
-
-func (w *window) add(seq uint64) {
-	if seq != w.base+uint64(w.size()) {
-		panic(fmt.Sprintf("engine: ingress record %d follows %d", seq, w.base+uint64(w.size())-1))
+// forget discards what a retired lane has left, and the lane itself unless a commit is in flight. It needs d.mu.
+func (d *dispatcher) forget(l *lane) {
+	d.change(l, func() {
+		l.giveBack(l.flying)
+		for _, seq := range l.skipped {
+			d.drop(seq)
+		}
+		l.skipped = nil
+	})
+	if l.flying > 0 {
+		return
 	}
-	if w.head > 0 && w.head >= len(w.committed)/2 { // reclaim the front, amortised
-		w.committed = w.committed[:copy(w.committed, w.committed[w.head:])]
-		w.head = 0
+	if l.listed {
+		d.waiting = slices.DeleteFunc(d.waiting, func(w *lane) bool { return w == l })
+		l.listed = false
 	}
-	w.committed = append(w.committed, false)
+	d.all = slices.DeleteFunc(d.all, func(a *lane) bool { return a == l })
+	delete(d.lanes, l.dest)
 }
 
-func (w *window) done(seq uint64) {
-	w.committed[w.head+int(seq-w.base)] = true
-	for w.head < len(w.committed) && w.committed[w.head] {
-		w.head++
-		w.base++
+// drop marks a record as done that will never be dispatched. It needs d.mu.
+func (d *dispatcher) drop(seq uint64) {
+	d.window.done(seq)
+	d.engine.emit(RecordDiscarded{seq})
+}
+
+// deliver stores records in the partition log. A log whose failure is lasting is dropped, so that the next attempt recovers it from
+// disk.
+func (p *partition) deliver(records []segment.Record) (int64, error) {
+	log, err := p.openLog()
+	if err != nil {
+		return 0, err
 	}
+	base, err := log.Commit(records)
+	if err != nil && log.Err() != nil {
+		p.dropLog(log)
+	}
+	return base, err
 }

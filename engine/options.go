@@ -31,7 +31,7 @@ type Options struct {
 	// 4096 and a quarter of the process's limit of open files, as far as the file system can tell (COM-33).
 	MaxConsumerFiles int
 	// DispatchWindow is how many accepted messages may be in flight between the ingress log and the
-	// partition logs. Default 4096.
+	// partition logs, a quarter of it for one partition. Default: 16,384, and more with more than 256 partitions.
 	DispatchWindow int
 	// Listener sees everything that happens, in order, as typed events. It is called under locks: it must be
 	// quick, must not block and must not call the engine. Logs, metrics and the simulator are listeners.
@@ -45,7 +45,6 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.CommitInterval, time.Second)
 	setDefault(&o.SegmentBytes, 64<<20)
 	setDefault(&o.WALSegmentBytes, 64<<20)
-	setDefault(&o.DispatchWindow, 4096)
 	if o.MaxConsumerFiles == 0 {
 		o.MaxConsumerFiles = committer.MaxOpenDefault(openFileLimit(o.Env))
 	}
@@ -79,8 +78,8 @@ func (o Options) Validate() error {
 		return outOfRange("WALSegmentBytes", o.WALSegmentBytes, "at least 4096")
 	case o.MaxConsumerFiles < 1:
 		return outOfRange("MaxConsumerFiles", o.MaxConsumerFiles, "at least 1")
-	case o.DispatchWindow < 1:
-		return outOfRange("DispatchWindow", o.DispatchWindow, "at least 1")
+	case o.DispatchWindow < 0:
+		return outOfRange("DispatchWindow", o.DispatchWindow, "at least 1, or 0 for the default")
 	}
 	return nil
 }

@@ -31,6 +31,8 @@ type topic struct {
 	waiting waitQueue // parked consume requests
 	marked  bool      // to be pumped; guarded by pump.mu
 	logs    logTable  // which logs are open
+	// undispatched: the topic was deleted, what the ingress log has for it is discarded; guarded by dispatcher.mu
+	undispatched bool
 }
 
 func newTopic(e *Engine, info Topic) *topic {

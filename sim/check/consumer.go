@@ -185,7 +185,11 @@ func (n *Node) safeAtCrash(p *part, power bool) {
 	}
 	ongoing := max(0, n.now()-t.lastEnd-int64(n.tick)) // a tick that had not ended
 	bound := int64(n.Interval+n.tick+n.slack()) + 2*t.longest + ongoing
-	s.durableSafe = append(s.durableSafe, span{int64(n.booted), n.now() - bound})
+	safe := n.now() - bound
+	if int64(n.pausedUntil) > safe { // what was due while the machine stood still came as much later
+		safe = min(safe, int64(n.pausedFrom)-bound)
+	}
+	s.durableSafe = append(s.durableSafe, span{int64(n.booted), safe})
 	if !power {
 		s.cachedSafe = append(s.cachedSafe, span{int64(n.booted), t.lastStart})
 	}

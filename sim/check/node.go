@@ -33,6 +33,7 @@ type Node struct {
 	serving     bool
 	closing     bool
 	booted      env.Instant // when the current life began to serve
+	pausedFrom  env.Instant // of the last pause, and those shortly before it
 	pausedUntil env.Instant // by the last pause
 	parts       map[engine.Key]*part
 	order       []*part
@@ -147,7 +148,15 @@ func (n *Node) Stopped() {
 func (n *Node) Closing() { n.closing = true }
 
 // Paused tells that the machine stands still until the given true time: deadlines of its tasks are late by that.
-func (n *Node) Paused(until env.Instant) { n.pausedUntil = max(n.pausedUntil, until) }
+func (n *Node) Paused(until env.Instant) {
+	if n.World.Now() > n.pausedUntil.Add(pauseSpacing) {
+		n.pausedFrom = n.World.Now()
+	}
+	n.pausedUntil = max(n.pausedUntil, until)
+}
+
+// pauseSpacing is how far apart two pauses are that have nothing to do with each other.
+const pauseSpacing = 10 * time.Second
 
 func (n *Node) now() int64 { return int64(n.World.Now()) }
 
