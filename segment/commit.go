@@ -165,9 +165,9 @@ func (l *Log) publish(active *segment, w *writer) (base int64) {
 	for _, e := range w.frames {
 		active.addFrame(e.offset, e.at, false)
 	}
+	base = active.end
 	active.size, active.end = w.at, w.next
 	l.floor = w.stamp
-	base = l.hw.Load()
 	l.hw.Store(w.next)
 	return base
 }
