@@ -32,7 +32,7 @@ type Node struct {
 	life        int // counts Listen; events of earlier lives are ignored
 	serving     bool
 	closing     bool
-	booted      env.Instant // when the current life began to serve
+	booted      env.Instant // when the current life began, then when it began to serve
 	pausedFrom  env.Instant // of the last pause, and those shortly before it
 	pausedUntil env.Instant // by the last pause
 	parts       map[engine.Key]*part
@@ -75,6 +75,7 @@ func (n *Node) Listen() func(engine.Event) {
 	n.closing = false
 	life := n.life
 	n.ticks = tickShadow{}
+	n.booted = n.World.Now() // a life that ends in its recovery vouches for nothing of the one before
 	return func(v engine.Event) {
 		if life != n.life {
 			return
