@@ -2,10 +2,13 @@ package inspect
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 
 	"narad/engine"
 	"narad/env"
+	"narad/segment"
 )
 
 // makeStore lets a broker produce, deliver and ack, and returns its directory, copied while it ran and left by a
@@ -31,7 +35,7 @@ func makeStore(t *testing.T) (crashed, stopped string) {
 	}
 	var second *engine.Delivery
 	for i := range 20 {
-		d, err := e.Consume(&engine.ConsumeRequest{Topic: "orders", Partition: engine.AnyPartition, Wait: 5 * time.Second})
+		d, err := e.Consume(&engine.ConsumeRequest{Topic: "orders", Partition: int32(i % 2), Wait: 5 * time.Second})
 		require.NoError(t, err)
 		if i == 4 {
 			second = d // not acked: the rest is settled ahead of it
@@ -40,7 +44,7 @@ func makeStore(t *testing.T) (crashed, stopped string) {
 		require.NoError(t, e.Ack("orders", d.Handle))
 	}
 	require.NotNil(t, second)
-	time.Sleep(300 * time.Millisecond) // two ticks and a writeout
+	require.Eventually(t, func() bool { return settledPartitions(t, stopped) == 2 }, 10*time.Second, 10*time.Millisecond)
 	require.NoError(t, os.CopyFS(crashed, os.DirFS(stopped)))
 
 	_, err = Run(env.OS(), stopped, Options{Verify: true})
@@ -51,6 +55,19 @@ func makeStore(t *testing.T) (crashed, stopped string) {
 
 	require.NoError(t, e.Close())
 	return crashed, stopped
+}
+
+// settledPartitions counts the partitions whose consumer.ahead holds all the acks of makeStore.
+func settledPartitions(t *testing.T, dir string) (n int) {
+	r, err := Run(env.OS(), dir, Options{})
+	require.NoError(t, err)
+	visit(r.Root, 0, func(node *Node, _ int) {
+		if a := node.Ahead; a != nil && a.Newest >= 0 {
+			s := a.Slots[a.Newest]
+			n += count(s.Frontier == 9 || s.Frontier == 1 && s.Ahead == 7)
+		}
+	})
+	return n
 }
 
 func verifyDir(t *testing.T, dir string) *Report {
@@ -216,4 +233,66 @@ func requireVerdict(t *testing.T, from, name string, change func(b []byte) []byt
 		require.NoError(t, e.Close())
 	}
 	return err != nil
+}
+
+// The offsets that a report calls lost are those that a partition log will not give, and it ends where the report
+// says.
+func TestLostOffsetsAreTheBrokers(t *testing.T) {
+	m := fixture(t)
+	m.files["topics/orders/p00000/"] = plain{}
+	m = m.without("clean").without(aheadPath).without(levelPath)
+	rng := rand.New(rand.NewPCG(3, 4))
+	lost := 0
+	for i := range 300 {
+		other := m
+		for range 1 + rng.IntN(3) {
+			name := []string{log1, log2}[rng.IntN(2)]
+			other = other.with(name, damageLog(rng, other.bytes(name)))
+		}
+		r, err := other.run("/topics/orders/p00000", Options{Verify: true})
+		require.NoError(t, err)
+		dir := t.TempDir()
+		for _, name := range []string{log1, log2} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(name)), other.bytes(name), 0o600))
+		}
+		log, err := segment.Open(env.OS(), openDir(t, dir), segment.Options{})
+		require.NoError(t, err)
+		require.Equal(t, log.HighWatermark(), r.Root.Partition.HighWatermark, "round %d: %+v", i, r.Findings)
+		unreadable := int64(0)
+		for offset := log.Oldest(); offset < log.HighWatermark(); offset++ {
+			var c *segment.CorruptError
+			if _, err := log.Read(offset); errors.As(err, &c) {
+				unreadable++
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, unreadable, r.Root.Partition.Lost, "round %d: %+v", i, r.Findings)
+		lost += int(unreadable)
+		require.NoError(t, log.Close())
+	}
+	require.NotZero(t, lost)
+}
+
+// damageLog flips, overwrites, doubles or cuts a part of a log file.
+func damageLog(rng *rand.Rand, b []byte) []byte {
+	b = slices.Clone(b)
+	if len(b) == 0 {
+		return b
+	}
+	at := rng.IntN(len(b))
+	to := min(len(b), at+1+rng.IntN(80))
+	switch rng.IntN(5) {
+	case 0:
+		b[at] ^= byte(1 + rng.IntN(255))
+	case 1:
+		clear(b[at:to])
+	case 2:
+		b = b[:at]
+	case 3:
+		b = slices.Concat(b[:at], b[to:])
+	case 4:
+		copy(b[at:to], b[rng.IntN(len(b)):]) // a misplaced write
+	}
+	return b
 }

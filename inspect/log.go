@@ -149,7 +149,7 @@ func (l *logScan) records(f record.Frame) {
 		offset := f.Base + int64(i)
 		r, err := record.ParseRecord(b)
 		if err != nil {
-			l.seg.Lost++
+			l.lose(offset, offset+1)
 			l.x.damage(l.n, l.at, f.Size(), "log-record", fmt.Sprintf("the frame of offset %d is intact, the record in it is not: %s", offset, reason(err)),
 				fmt.Sprintf("The message at offset %d cannot be read; consumers skip it.", offset), "")
 			continue
@@ -198,7 +198,7 @@ func (l *logScan) damaged(cause error) (more bool, err error) {
 			"The broker takes it for an unfinished write and cuts "+bytesText(left)+fmt.Sprintf(" off, and gives offset %d and those after it to new messages. But the last stop was graceful: unless the broker's own log says that this partition failed before it, this had been written in full and its messages are lost.", l.next), adviceKeep)
 	default:
 		l.seg.Torn = left
-		l.x.note(l.n, l.at, "log-torn-tail", fmt.Sprintf("an unfinished write: the frame of offset %d is not whole (%s)", l.next, reason(cause)),
+		l.x.note(l.n, l.at, "log-torn-tail", fmt.Sprintf("an unfinished write: the frame of offset %d is not whole (%s)", l.next, reason(cause))+rotText(cause),
 			"The broker cuts "+bytesText(left)+" off at the next start. No message is lost if the last stop was a crash: what was being written is still in the ingress log and is committed again.")
 	}
 	return false, nil
@@ -209,32 +209,47 @@ func (l *logScan) gap(at, length, from, to int64, cause error) {
 	what := fmt.Sprintf("no intact frame where offset %d belongs: %s", from, reason(cause))
 	effect := "No message is lost: only bytes between two frames are wrong. The broker passes over them."
 	if to > from {
-		l.seg.Lost += to - from
+		l.lose(from, to)
 		effect = fmt.Sprintf("%s lost: %s. Consumers skip %s; all others are intact.", messages(to-from, "is", "are"), offsets(from, to), itThem(to-from))
 	}
 	l.x.damage(l.n, at, length, "log-frame", what, effect, adviceLost)
 }
 
+// lose counts the offsets [from, to) as lost.
+func (l *logScan) lose(from, to int64) {
+	l.seg.Lost += to - from
+	if len(l.seg.Gaps) < findingsMax {
+		l.seg.Gaps = append(l.seg.Gaps, Gap{from, to})
+	}
+}
+
 // missing reports a sealed segment that ends before the next one begins.
 func (l *logScan) missing() {
-	l.seg.Lost += l.limit - l.next
+	l.lose(l.next, l.limit)
 	l.x.damage(l.n, l.s.size, 0, "log-short", fmt.Sprintf("the file ends after offset %d, the next segment begins at %d", l.next-1, l.limit),
 		fmt.Sprintf("%s missing: %s. Consumers skip %s; all others are intact.", messages(l.limit-l.next, "is", "are"), offsets(l.next, l.limit), itThem(l.limit-l.next)), adviceLost)
 	l.next = l.limit
 }
 
-// search finds the next intact frame behind damage, as recovery does: a plain header that is in its place and
-// agrees with itself is believed about where its frame ends, so that what a producer put into a body is not
-// mistaken for a frame. Elsewhere every magic is a candidate.
+// search finds the next intact frame behind damage, as recovery does. Where the header is gone every magic is a
+// candidate. A plain header that is in its place and agrees with itself is believed about where its frame ends,
+// if an intact frame follows there, or nothing: what a producer put into the body of a torn last frame is then
+// not mistaken for a frame.
 func (l *logScan) search() (at, base int64, err error) {
-	from := l.at + 1
 	b, err := l.s.at(l.at, record.FrameHeaderSize)
 	if err != nil {
 		return -1, 0, err
 	}
 	if h, cause := record.ParseFrameHeader(b); cause == nil && h.Codec == record.CodecNone && h.Base == l.next {
-		from = l.at + h.Size()
+		end := l.at + h.Size()
+		if end == l.s.size || end > l.s.size && !l.seg.Sealed {
+			return -1, 0, nil
+		}
+		if base, ok, err := l.candidate(end); ok || err != nil {
+			return end, base, err
+		}
 	}
+	from := l.at + 1
 	for from < l.s.size && l.budget > 0 {
 		b, err := l.s.some(from, record.FrameHeaderSize)
 		if err != nil {

@@ -71,7 +71,8 @@ func (x *inspector) settled(d vfs.Dir, n, ahead, offset *Node, o owner) {
 	}
 	c := &Consumers{Frontier: s.Committed, Ahead: len(s.Ahead), Wins: "none"}
 	p.Consumer = c
-	c.Waiting = max(0, p.HighWatermark-1-max(s.Committed, p.Oldest-1)-int64(len(s.Ahead)))
+	p.LostUnsettled = p.Lost - settledOf(n.Children, s)
+	c.Waiting = max(0, p.HighWatermark-1-max(s.Committed, p.Oldest-1)-int64(len(s.Ahead))-p.LostUnsettled)
 	if w := r.Slots.Newest; w >= 0 {
 		frontier := r.Slots.Slot[w].State.Committed
 		c.AheadFrontier, c.Wins = &frontier, aheadName
@@ -95,6 +96,22 @@ func (x *inspector) settled(d vfs.Dir, n, ahead, offset *Node, o owner) {
 	if r.Clamped {
 		x.clamped(ahead, offset, p, r)
 	}
+}
+
+// settledOf counts the lost offsets that are settled: nobody waits for those.
+func settledOf(files []*Node, s committer.State) (settled int64) {
+	for _, f := range files {
+		if f.Log == nil {
+			continue
+		}
+		for _, g := range f.Log.Gaps {
+			settled += max(0, min(g.To, s.Committed+1)-g.From)
+			for _, o := range s.Ahead {
+				settled += int64(count(g.From <= o && o < g.To))
+			}
+		}
+	}
+	return settled
 }
 
 // clamped reports state that settles offsets which the log does not have.
@@ -124,6 +141,9 @@ func (x *inspector) partitionSummary(n *Node) {
 	}
 	if p.Lost > 0 {
 		n.Summary += fmt.Sprintf(", %d LOST", p.Lost)
+		if p.Consumer != nil {
+			n.Summary += fmt.Sprintf(" (%d not consumed before)", p.LostUnsettled)
+		}
 	}
 	if c := p.Consumer; c != nil && p.HighWatermark > p.Oldest {
 		n.Summary += "; " + settledText(c.Frontier, c.Ahead, "")

@@ -162,15 +162,23 @@ type LogSegment struct {
 	Torn     int64 `json:"torn,omitempty"` // bytes behind it that look like an unfinished write
 	Sealed   bool  `json:"sealed"`
 	Lost     int64 `json:"lost,omitempty"` // offsets that no intact frame holds
+	Gaps     []Gap `json:"gaps,omitempty"` // these offsets, at most the first hundred runs
 	OldestMs int64 `json:"oldest_ms,omitempty"`
 	NewestMs int64 `json:"newest_ms,omitempty"`
+}
+
+// Gap is the offsets [From, To) that no intact frame holds.
+type Gap struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
 }
 
 // Partition is a partition as a whole.
 type Partition struct {
 	Oldest        int64      `json:"oldest"`
-	HighWatermark int64      `json:"high_watermark"` // the next offset
-	Lost          int64      `json:"lost,omitempty"` // offsets that cannot be read
+	HighWatermark int64      `json:"high_watermark"`           // the next offset
+	Lost          int64      `json:"lost,omitempty"`           // offsets that cannot be read
+	LostUnsettled int64      `json:"lost_unsettled,omitempty"` // those of them that no consumer had settled
 	Consumer      *Consumers `json:"consumer,omitempty"`
 }
 

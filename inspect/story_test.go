@@ -318,3 +318,21 @@ func TestOutputIsPrintable(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// It is told whether anybody still waits for what is lost.
+func TestLostAndSettled(t *testing.T) {
+	m := fixture(t)
+	for _, c := range []struct {
+		m         *memory
+		unsettled int64
+	}{
+		{flipped(m, log1, 30), 0},                                                  // 0 and 1, the frontier is 6
+		{flipped(m, log2, 40), 8 - 1 - 3},                                          // 6 to 13: 6 is the frontier, 8, 10 and 11 are ahead
+		{flipped(m.without(aheadPath).without(levelPath), log1, 30), 2},            // nothing is settled
+		{flipped(m.without(aheadPath).with(levelPath, point(0)), log1, 30), 2 - 1}, // 0 is
+	} {
+		r, err := c.m.run("/topics/orders/p00000", Options{Verify: true})
+		require.NoError(t, err)
+		require.Equal(t, c.unsettled, r.Root.Partition.LostUnsettled)
+	}
+}

@@ -18,7 +18,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	} else {
 		t.file(r)
 	}
-	t.findings(r.Findings)
+	t.findings(r)
 	t.verdict(r)
 	return t.w.Flush()
 }
@@ -182,11 +182,11 @@ func (t *textWriter) records(n *Node, indent string) {
 var severityText = map[Severity]string{SeverityDamage: "DAMAGE", SeverityUnread: "UNREADABLE", SeverityWarning: "WARNING", SeverityNote: "NOTE"}
 
 // findings writes what was found, the worst first.
-func (t *textWriter) findings(found []Finding) {
-	sorted := slices.Clone(found)
+func (t *textWriter) findings(r *Report) {
+	sorted := slices.Clone(r.Findings)
 	slices.SortStableFunc(sorted, func(a, b Finding) int { return b.Severity.rank() - a.Severity.rank() })
 	for _, f := range sorted {
-		t.printf("\n%s  %s", severityText[f.Severity], printable(f.File))
+		t.printf("\n%s  %s", severityText[f.Severity], printable(r.fullName(f.File)))
 		if f.Offset >= 0 {
 			t.printf(", byte %d", f.Offset)
 			if f.Length > 0 {
@@ -202,11 +202,16 @@ func (t *textWriter) findings(found []Finding) {
 	}
 }
 
+// fullName is the name of a file in the report, or of the path itself.
+func (r *Report) fullName(file string) string {
+	if file == "." {
+		return r.Path
+	}
+	return file
+}
+
 // printable makes a path printable, whole.
 func printable(s string) string {
-	if s == "." {
-		return "(the path itself)"
-	}
 	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '?'

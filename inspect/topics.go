@@ -42,9 +42,12 @@ func (x *inspector) dataDirectory(d vfs.Dir, n *Node, entries []vfs.Info) {
 	if x.known {
 		n.Summary += ", " + plural(int64(len(x.topics)), "topic", "topics")
 	}
-	if x.clean {
+	switch {
+	case x.clean:
 		n.Summary += ", stopped gracefully"
-	} else {
+	case x.report.Locked:
+		n.Summary += ", not stopped gracefully"
+	default:
 		n.Summary += ", not stopped gracefully or still running"
 	}
 }

@@ -187,6 +187,7 @@ func (w *walScan) damaged(cause error) (more bool, err error) {
 		if w.whole {
 			what += "; whole frames follow, as when a disk does not keep the order within a write"
 		}
+		what += rotText(cause)
 		w.x.note(w.n, w.at, "wal-torn-tail", what, "The broker cuts "+bytesText(left)+" off at the next start. Nothing of it had been acknowledged, if the last stop was a crash in the middle of a write.")
 	case found:
 		what := fmt.Sprintf("record %d is damaged: %s; ", w.seq, reason(cause))

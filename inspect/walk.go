@@ -149,6 +149,11 @@ func (x *inspector) unread(n *Node, err error) {
 	}
 	effect := "Nothing is known of what follows. A broker fails to read it, too, and keeps trying or refuses to start."
 	advice := "Look for disk errors in the kernel's log; copy the file before anything else is tried."
+	if errors.Is(err, fs.ErrNotExist) && !x.report.Locked {
+		n.Summary = "gone"
+		x.note(n, -1, "vanished", "it was there when its directory was listed, and is gone", "None: a broker that is running removed it.")
+		return
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		effect = "Nothing is known of it."
 		advice = "Run this as the user that owns the data directory."

@@ -1,19 +1,22 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"narad/record"
 )
 
 // What to do about damage.
 const (
 	adviceKeep    = "Copy the whole data directory before anything else. Then ask the producers to send again what they cannot confirm, or restore from a snapshot of the volume."
 	adviceRefuses = "Copy the whole data directory before anything else. Restore the file from a snapshot of the volume if there is one. Do not cut or remove it: records behind the damage are intact."
-	adviceLost    = "Nothing has to be done for the broker to run. Restore the file from a snapshot of the volume, with the broker stopped, to get the messages back."
+	adviceLost    = "This does not keep the broker from running. Restore the file from a snapshot of the volume, with the broker stopped, to get the messages back."
 	adviceRewind  = "Copy the data directory first. With the file checkpoint removed the broker starts, cuts the damaged end off, and dispatches again whatever the ingress log holds: messages are delivered twice, none is lost by it."
-	adviceState   = "Nothing has to be done for the broker to run; be ready for messages that are delivered again."
+	adviceState   = "This does not keep the broker from running; be ready for messages that are delivered again."
 )
 
 // previewMax is how many bytes of a key or payload a report shows.
@@ -122,6 +125,14 @@ func walSummary(w *WALSegment) string {
 		text += ", all dispatched"
 	}
 	return text + tornText(w.Torn)
+}
+
+// rotText is the doubt about a last frame that has its full length: a broker takes it for unfinished all the same.
+func rotText(cause error) string {
+	if errors.Is(cause, record.ErrChecksum) {
+		return "; it has its full length, so it may also have been finished and have rotted since, and then it is lost"
+	}
+	return ""
 }
 
 func tornText(n int64) string {

@@ -26,10 +26,11 @@ env, record < wal, segment # each log owns its files alone; siblings meet in eng
 env, record < inflight, committer # leases and offsets are tested without each other; siblings meet in engine only
 env < metastore # names of topics are kept without knowing what a topic does
 wal, segment, inflight, committer, metastore < engine # the engine runs inside the simulator: no socket, no simulator, no front
+wal, segment, committer, metastore < inspect # files are read without a broker, in the words of their owners; it runs nothing
 engine < cluster # nodes meet above the engine of each; the front is above both
 engine, cluster < server # a front is thin and real: nothing of the simulator is in production
 NONE < client # a client speaks HTTP and shares no code with what it talks to
-client, server < cmd/narad # the program that is shipped contains no simulator
+client, server, inspect < cmd/narad # the program that is shipped contains no simulator
 
 vfs < sim/disk # a simulated disk is only a disk
 env, sim/disk < sim # the kernel knows no engine, so that no engine is favoured
