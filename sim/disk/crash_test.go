@@ -428,3 +428,34 @@ func TestHash(t *testing.T) {
 	}
 	require.Len(t, hashes, 1+len(different))
 }
+
+// Writeback stops where it was drawn to stop.
+func TestBackgroundInPart(t *testing.T) {
+	d := New(Adversarial)
+	run(t, d, "durable a A", "write a B @1", "write a C @2", "write a D @1", "create b", "create c")
+	// b, not c; the size after B; of sector 1 the contents B.
+	d.Background(&script{anything, 1, 0, 1, 1})
+	require.Equal(t, "a=ADC b= c=", show(d))
+	require.Equal(t, "a=AB b=", show(d.Durable()))
+	require.Equal(t, []string{
+		"a=AB b=", "a=AB b= c=", "a=AB. b=", "a=AB. b= c=", "a=ABC b=", "a=ABC b= c=",
+		"a=AD b=", "a=AD b= c=", "a=AD. b=", "a=AD. b= c=", "a=ADC b=", "a=ADC b= c=",
+	}, states(d))
+}
+
+// More appends than are remembered: whatever sizes merged, Ordered shows none without its data.
+func TestManyAppendsOrdered(t *testing.T) {
+	const all = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	d := New(Ordered)
+	run(t, d, "create a", "syncdir .")
+	for i := range all {
+		run(t, d, fmt.Sprintf("write a %c @%d", all[i], i))
+	}
+	got := states(d)
+	require.Len(t, got, pendingSizesMax+1)
+	for _, s := range got {
+		require.True(t, strings.HasPrefix("a="+all, s), s)
+	}
+	require.Contains(t, got, "a="+all)
+	require.Contains(t, got, "a=")
+}

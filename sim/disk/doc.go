@@ -5,19 +5,19 @@
 //
 // # The model
 //
-//	             WriteAt, Truncate, Create, Rename, Remove …
-//	                               │ at once
-//	                               ▼
-//	 page cache    ┌──────────────────────────────────────────────┐   survives ProcessCrash
-//	 (visible)     │ names    sizes    sectors of 512 bytes       │   ◄── ReadAt, Lookup, List
-//	               └──────────────────────────────────────────────┘
-//	 unsynced      │ operations on names, in order,               │
-//	               │   each resting on earlier ones               │   Sync      sectors and size of a file
-//	               │ sizes of a file, in order                    │   SyncDir   names in a directory
-//	               │ contents of a sector, in order               │   Background  whatever it likes
-//	               ┌──────────────────────────────────────────────┐
-//	 disk          │ names    sizes    sectors                    │   ◄── DurableFile, DurableHash
-//	 (durable)     └──────────────────────────────────────────────┘
+//	            WriteAt, Truncate, Create, Rename, Remove …
+//	                              │ at once
+//	                              ▼
+//	page cache    ┌──────────────────────────────────────────────┐   survives ProcessCrash
+//	(visible)     │ names    sizes    sectors of 512 bytes       │   ◄── ReadAt, Lookup, List
+//	              └──────────────────────────────────────────────┘
+//	unsynced      │ operations on names, in order,               │
+//	              │   each resting on earlier ones               │   Sync      sectors and size of a file
+//	              │ sizes of a file, in order                    │   SyncDir   names in a directory
+//	              │ contents of a sector, in order               │   Background  whatever it likes
+//	              ┌──────────────────────────────────────────────┐
+//	disk          │ names    sizes    sectors                    │   ◄── DurableFile, DurableHash
+//	(durable)     └──────────────────────────────────────────────┘
 //
 // A power loss keeps the durable image and an admissible part of the unsynced. [Disk.PowerLoss] draws one such
 // outcome from a [Chooser], [Disk.Crashes] lists the distinct images of all of them. Both are pure: equal
