@@ -13,6 +13,8 @@ type entropy struct {
 	next   int      // index of the next choice to replay
 	made   []uint32 // recorded choices
 	record bool
+	drawn  int  // how many
+	tail   bool // past the end of replay, draw from the generator
 }
 
 // Choose returns one choice in [0,n). It is the only source of entropy. A choice among one is not drawn.
@@ -54,7 +56,7 @@ func (w *World) draw(n uint64) uint32 {
 	e := &w.entropy
 	var v uint32
 	switch {
-	case e.replay == nil:
+	case e.replay == nil || e.tail && e.next >= len(e.replay):
 		e.state += 0x9e3779b97f4a7c15
 		v = uint32((scramble(e.state) >> 32) * n >> 32)
 	case e.next < len(e.replay):
@@ -64,8 +66,12 @@ func (w *World) draw(n uint64) uint32 {
 		}
 		e.next++
 	}
+	e.drawn++
 	if e.record {
 		e.made = append(e.made, v)
+	}
+	if w.options.Trace != nil {
+		w.traceChoice(n, v)
 	}
 	w.mix(n<<32 ^ uint64(v))
 	return v

@@ -54,13 +54,18 @@ func (e *DeadlockError) Error() string {
 func describe(tasks []ParkedTask) string {
 	var b strings.Builder
 	for _, t := range tasks {
-		fmt.Fprintf(&b, "\n%s: %s", t.Name, t.For)
-		if t.Until != env.Forever {
-			fmt.Fprintf(&b, " until %v", t.Until.Sub(0))
-		}
-		fmt.Fprintf(&b, "\n%s", t.Stack)
+		fmt.Fprintf(&b, "\n%s", t)
 	}
 	return b.String()
+}
+
+// String says what the task waits for, until when, and where.
+func (t ParkedTask) String() string {
+	until := ""
+	if t.Until != env.Forever {
+		until = fmt.Sprintf(" until %v", t.Until.Sub(0))
+	}
+	return fmt.Sprintf("%s: %s%s\n%s", t.Name, t.For, until, t.Stack)
 }
 
 func (w *World) deadlock() error { return &DeadlockError{w.parked()} }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -30,6 +31,7 @@ type fsAccess struct {
 	path   string
 	choice uint32
 	fault  Fault
+	start  int64 // true time
 }
 
 // pendingOp is what the disk is doing for a parked task; a crash may let it happen.
@@ -79,7 +81,7 @@ func prefix(v uint32, n int) int {
 
 // enter begins a call. Its error is that the process is dead.
 func (p *Process) enter(op Op, path string, size int) (fsAccess, error) {
-	a := fsAccess{p: p, op: op, path: path}
+	a := fsAccess{p: p, op: op, path: path, start: p.w.now}
 	w := p.w
 	if p.dead || w.fenced() {
 		return a, a.fail(ErrDead)
@@ -157,9 +159,12 @@ func (a *fsAccess) fail(err error) error {
 }
 
 func (a *fsAccess) log(format string, args ...any) {
-	if a.p.w.Logging() {
-		a.p.w.Logf("%v %s "+format, append([]any{a.op, a.path}, args...)...)
+	if !a.p.w.Logging() {
+		return
 	}
+	text := fmt.Sprintf(format, args...)
+	a.trace(text)
+	a.p.w.Logf("%v %s %s", a.op, a.path, text)
 }
 
 // do runs a call that takes effect at once, at its beginning or its end.

@@ -183,6 +183,9 @@ func (w *World) alone(t *task) bool {
 func (w *World) stepInPlace(t *task) {
 	w.steps++
 	w.beat.Store(w.steps)
+	if w.options.Trace != nil {
+		w.traceStep(t)
+	}
 	w.mix(uint64(w.now)<<16 ^ uint64(t.id))
 }
 

@@ -12,8 +12,10 @@ import (
 type Options struct {
 	Seed     uint64    // of the choices
 	Choices  []uint32  // not nil: replay these instead of drawing from the seed; past their end every choice is 0
+	Tail     bool      // past the end of Choices draw from the seed instead
 	Record   bool      // keep the choices for World.Choices
 	Log      io.Writer // readable event log; nil: none
+	Trace    *Trace    // nil: none
 	MaxSteps int64     // end the run with ErrSteps after as many steps; 0: no limit
 	Policy   Policy    // how tasks are scheduled
 	// Watchdog is how long (real time) one step may take before the process is aborted with all stacks
@@ -57,7 +59,7 @@ type World struct {
 // New returns a world at true time 0 without tasks or machines.
 func New(o Options) *World {
 	w := &World{options: o}
-	w.entropy = entropy{state: o.Seed, replay: o.Choices, record: o.Record}
+	w.entropy = entropy{state: o.Seed, replay: o.Choices, record: o.Record, tail: o.Tail}
 	if o.Choices != nil && len(o.Choices) == 0 {
 		w.entropy.replay = []uint32{}
 	}
@@ -122,6 +124,9 @@ func (w *World) Run(limit time.Duration) error {
 	w.running, w.stopped = true, false
 	dog := w.watch()
 	defer func() {
+		if tr := w.options.Trace; tr != nil && tr.End != nil {
+			tr.End()
+		}
 		w.drain()
 		dog.stop()
 		w.running = false
@@ -157,6 +162,9 @@ func (w *World) drive() {
 		if t.id != w.previous {
 			w.stats.Switches++
 			w.previous = t.id
+		}
+		if w.options.Trace != nil {
+			w.traceStep(t)
 		}
 		w.mix(uint64(w.now)<<16 ^ uint64(t.id))
 		w.step(t)

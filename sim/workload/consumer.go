@@ -40,13 +40,13 @@ func (n *node) consumeLoop() {
 		c.partition = int32(r.w.Choose(c.spec.Partitions))
 	}
 	for !r.stopping {
-		d := c.receive(r.w.Duration(0, 4*time.Second))
+		d := c.receive(4*time.Second - r.w.Duration(0, 4*time.Second))
 		if d != nil {
 			c.treat(*d)
 			continue
 		}
 		c.ackHeld()
-		r.e.Sleep(r.w.Duration(0, 100*time.Millisecond))
+		r.e.Sleep(100*time.Millisecond - r.w.Duration(0, 100*time.Millisecond))
 	}
 	c.ackHeld()
 }
@@ -54,7 +54,7 @@ func (n *node) consumeLoop() {
 // receive asks for one message. It returns nil when none came, whatever the reason.
 func (c *consumer) receive(wait time.Duration) *held {
 	n, r := c.node, c.node.run
-	if r.w.Choose(4) == 0 {
+	if r.w.Choose(4) == 3 {
 		wait = 0
 	}
 	req := &engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait}

@@ -16,8 +16,8 @@ func (n *node) nemesis() {
 	}
 	gap := r.plan.Traffic / time.Duration(r.plan.Crashes+1)
 	for strikes := 0; !r.stopping; strikes++ {
-		r.e.Sleep(r.w.Duration(gap/10, gap))
-		if r.stopping {
+		r.e.Sleep(gap - r.w.Duration(0, gap-gap/10))
+		if r.stopping || !r.mayStrike() {
 			return
 		}
 		if strikes == 0 {

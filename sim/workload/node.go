@@ -52,6 +52,7 @@ func (n *node) crashed(kind sim.CrashKind, report disk.Report) {
 	n.engine = nil
 	n.run.crashes++
 	n.check.Crashed(kind, report)
+	n.run.watch.crashed(n, kind, report)
 	n.m.Mark(phaseDown)
 }
 
@@ -78,7 +79,7 @@ func (n *node) downtime() time.Duration {
 // boot starts a process that opens the engine and serves. Sometimes a crash is armed that will strike in the recovery.
 func (n *node) boot() {
 	w := n.run.w
-	if !n.run.draining && n.boots > 0 && n.run.plan.Crashes > 0 && percent(w, 35) {
+	if !n.run.draining && n.boots > 0 && n.run.plan.Crashes > 0 && percent(w, 35) && n.run.mayStrike() {
 		n.m.ArmCrash(sim.CrashKind(w.Choose(2)), 1+w.Choose(80))
 	}
 	n.boots++
@@ -97,7 +98,7 @@ func (n *node) boot() {
 func (n *node) options(e *env.Env) engine.Options {
 	return engine.Options{
 		Env: e, CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
-		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: 64, Listener: n.check.Listen(),
+		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: 64, Listener: n.run.watch.listen(n, n.check.Listen()),
 	}
 }
 
@@ -113,12 +114,20 @@ const (
 // call makes a request to the node and waits for the answer until the deadline.
 func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)) answer {
 	e := n.run.e
+	if name != "create topic" && !n.run.mayCall() {
+		return unsent
+	}
 	e.Sleep(n.latency())
 	eng, proc := n.engine, n.proc
 	if eng == nil {
 		return unsent
 	}
-	outcome := proc.Call(name, e.Now().Add(patience), func() { fn(eng) })
+	seen := n.run.watch.call(n, name)
+	outcome := proc.Call(name, e.Now().Add(patience), func() {
+		seen.runs()
+		fn(eng)
+	})
+	seen.ended(outcome)
 	if outcome != sim.Done {
 		return unknown
 	}

@@ -78,7 +78,7 @@ func drawPlan(w *sim.World, policy sim.Policy) plan {
 		WALSegment:  pick[int64](w, 64<<20, 1<<16, 1<<14),
 		Producers:   1 + w.Choose(4),
 		Consumers:   1 + w.Choose(6),
-		Think:       pick(w, 20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond),
+		Think:       pick(w, 500*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond),
 		Size:        pick(w, 50, 50, 300, 3000, 20000),
 		Crashes:     1 + w.Choose(8),
 	}

@@ -14,7 +14,7 @@ func (n *node) produceLoop() {
 	r := n.run
 	n.createTopics()
 	for !r.stopping {
-		r.e.Sleep(r.w.Duration(0, r.plan.Think))
+		r.e.Sleep(r.plan.Think - r.w.Duration(0, r.plan.Think))
 		spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
 		id, payload := r.messages.New(n.name, spec.Name, r.w.Choose(r.plan.Size))
 		m := engine.Message{Topic: spec.Name, Partition: engine.AnyPartition, Payload: payload}

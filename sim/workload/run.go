@@ -28,6 +28,9 @@ type Options struct {
 	Seed    uint64
 	Profile Profile   // default NodeProfile
 	Choices []uint32  // replay these instead of the seed's
+	Tail    uint64    // not 0: past the end of Choices draw from this seed, instead of zeros
+	Limits  *Limits   // nil: none
+	Watch   *Watch    // nil: nobody
 	Log     io.Writer // readable event log; nil: none
 	Record  bool      // keep the choices in the result
 }
@@ -42,6 +45,7 @@ type Result struct {
 	Simulated time.Duration
 	Real      time.Duration
 	Stats     sim.Stats
+	Used      Limits // that would not have changed it
 	Goals     map[string]int
 	Causes    map[string]int // redeliveries by cause
 
@@ -66,6 +70,11 @@ type run struct {
 	stops    int
 	crashes  int
 	nextID   int // of clients
+
+	limits     *Limits
+	watch      *Watch
+	operations int // calls of clients in the traffic
+	strikes    int
 }
 
 // drainLimit bounds the drain (the horizon H of docs/requirements.md, with room for slow simulated disks).
@@ -76,18 +85,27 @@ const historyBudget = 2 * time.Second
 
 // Run runs one world to its end.
 func Run(o Options) Result {
-	policy := policyOf(o.Seed)
-	w := sim.New(sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy})
-	r := &run{w: w, e: w.Env(), messages: &check.Messages{}}
+	policy := o.Limits.policy(policyOf(o.Seed))
+	so := sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy, Trace: o.Watch.trace()}
+	if o.Tail != 0 {
+		so.Seed, so.Tail = o.Tail, true
+	}
+	w := sim.New(so)
+	r := &run{w: w, e: w.Env(), messages: &check.Messages{}, limits: o.Limits, watch: o.Watch}
 	if o.Profile == LongProfile {
 		r.plan = calmPlan(10 * time.Minute)
 	} else {
 		r.plan = drawPlan(w, policy)
 	}
+	r.plan = o.Limits.cut(r.plan)
+	r.watch.begin(r)
 	if w.Logging() {
 		w.Logf("seed %d: %v", o.Seed, r.plan)
 	}
-	return r.result(o, r.drive())
+	res := r.result(o, r.drive())
+	res.Used = r.used(policy)
+	r.watch.done(res)
+	return res
 }
 
 // drive lets the world run and then checks what can only be judged from its end.
@@ -97,7 +115,7 @@ func (r *run) drive() error {
 		r.addNode(fmt.Sprintf("n%d", i+1))
 	}
 	r.w.Go("story", r.story)
-	if err := r.w.Run(r.plan.Traffic + 2*drainLimit); err != nil {
+	if err := r.w.Run(r.watch.limit(r.plan.Traffic + 2*drainLimit)); err != nil {
 		return err
 	}
 	for _, n := range r.nodes {

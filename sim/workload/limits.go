@@ -1,0 +1,84 @@
+package workload
+
+import (
+	"time"
+
+	"narad/sim"
+)
+
+// Limits cut a drawn world down, to shrink a failure. Each bounds what the plan drew or what happens then; it shifts no
+// choice that was made before it takes effect.
+type Limits struct {
+	Operations int           `json:"operations"` // calls of clients after which the traffic ends; topics are created all the same
+	Strikes    int           `json:"strikes"`    // of the nemesis, and crashes armed for a recovery
+	Traffic    time.Duration `json:"traffic_ns"`
+	Producers  int           `json:"producers"` // per node
+	Consumers  int           `json:"consumers"` // per node
+	Topics     int           `json:"topics"`
+	Partitions int           `json:"partitions"` // per topic
+	Size       int           `json:"size"`       // of payloads, in bytes
+	Policy     int           `json:"policy"`     // 0: every runnable task alike, none starves
+}
+
+// cut applies the limits to a plan.
+func (l *Limits) cut(p plan) plan {
+	if l == nil {
+		return p
+	}
+	p.Traffic = min(p.Traffic, l.Traffic)
+	p.Producers = min(p.Producers, l.Producers)
+	p.Consumers = min(p.Consumers, l.Consumers)
+	p.Size = min(p.Size, max(l.Size, 1))
+	p.Topics = p.Topics[:min(len(p.Topics), max(l.Topics, 1))]
+	for i := range p.Topics {
+		p.Topics[i].Partitions = min(p.Topics[i].Partitions, max(l.Partitions, 1))
+	}
+	if l.Strikes <= 0 {
+		p.Crashes = 0
+	}
+	return p
+}
+
+func (l *Limits) policy(p sim.Policy) sim.Policy {
+	if l != nil && l.Policy <= 0 {
+		p.Kind, p.Starve = sim.Uniform, false
+	}
+	return p
+}
+
+// used returns the limits that a run came up to: with these it would have been the same.
+func (r *run) used(policy sim.Policy) Limits {
+	l := Limits{
+		Operations: r.operations, Strikes: r.strikes, Traffic: r.plan.Traffic, Producers: r.plan.Producers, Consumers: r.plan.Consumers,
+		Topics: len(r.plan.Topics), Size: r.plan.Size,
+	}
+	for _, t := range r.plan.Topics {
+		l.Partitions = max(l.Partitions, t.Partitions)
+	}
+	if policy.Kind != sim.Uniform || policy.Starve {
+		l.Policy = 1
+	}
+	return l
+}
+
+// mayCall counts a call of a client and reports whether it may be made. The one past the limit ends the traffic.
+func (r *run) mayCall() bool {
+	if r.draining {
+		return true
+	}
+	if r.limits != nil && r.operations >= r.limits.Operations {
+		r.stopping = true
+		return false
+	}
+	r.operations++
+	return true
+}
+
+// mayStrike counts a strike and reports whether it may happen.
+func (r *run) mayStrike() bool {
+	if r.limits != nil && r.strikes >= r.limits.Strikes {
+		return false
+	}
+	r.strikes++
+	return true
+}
