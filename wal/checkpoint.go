@@ -75,7 +75,7 @@ func (l *Log) SetCheckpoint(seq uint64) error {
 		l.env.Point("wal: checkpoint stored, not synced")
 	}
 	c.noteWrite(seq, err)
-	l.options.Event(CheckpointStored{Seq: seq, Err: err})
+	l.event(CheckpointStored{Seq: seq, Err: err})
 	return err
 }
 
@@ -166,7 +166,7 @@ func (l *Log) syncCheckpoint() error {
 	if err != nil {
 		err = fmt.Errorf("sync checkpoint %d: %w", seq, err)
 	}
-	l.options.Event(CheckpointSynced{Seq: seq, Err: err})
+	l.event(CheckpointSynced{Seq: seq, Err: err})
 	return err
 }
 

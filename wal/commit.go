@@ -109,7 +109,9 @@ func (l *Log) announce(b *batch, first uint64, records, size int) {
 		done.push(b.writers.pop())
 	}
 	l.mu.Unlock()
-	l.options.Event(BatchSynced{First: first, Next: next, Records: records, Bytes: size})
+	if l.options.Event != nil { // tested here because an Event is an allocation
+		l.options.Event(BatchSynced{First: first, Next: next, Records: records, Bytes: size})
+	}
 	l.options.OnDurable()
 	done.finish(nil)
 }
@@ -129,7 +131,7 @@ func (l *Log) latch(b *batch, cause error, events ...Event) {
 	l.open.reset(l.options.BatchBytes)
 	l.mu.Unlock()
 	for _, event := range append(events, Failed{Err: failed}) {
-		l.options.Event(event)
+		l.event(event)
 	}
 	lost.finish(failed)
 }
@@ -181,7 +183,7 @@ func (l *Log) roll(first uint64) (latched bool, err error) {
 	file, latched, err := l.createSegment(seg)
 	if err != nil {
 		err = fmt.Errorf("create segment %s: %w", seg.name(), err)
-		l.options.Event(RollFailed{File: seg.name(), Err: err})
+		l.event(RollFailed{File: seg.name(), Err: err})
 		return latched, err
 	}
 	l.tail.file.Close() // everything in it has been synced; nothing depends on the outcome
@@ -189,7 +191,7 @@ func (l *Log) roll(first uint64) (latched bool, err error) {
 	l.segments = append(l.segments, seg)
 	l.mu.Unlock()
 	l.tail.file, l.tail.seg = file, seg
-	l.options.Event(SegmentRolled{First: first})
+	l.event(SegmentRolled{First: first})
 	l.point.wantCompaction()
 	return false, nil
 }

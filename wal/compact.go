@@ -16,7 +16,7 @@ func (l *Log) compact() {
 			break
 		}
 		err := l.removeSegment(seg)
-		l.options.Event(SegmentRemoved{First: seg.first, Next: seg.next, Err: err})
+		l.event(SegmentRemoved{First: seg.first, Next: seg.next, Err: err})
 		if err != nil {
 			return // the next synced checkpoint tries again
 		}

@@ -200,6 +200,8 @@ func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoin
 	require.NoError(c.t, err, "%s, then opened, then power lost", when)
 	defer l2.Close()
 	require.Equal(c.t, next, l2.Next(), "%s, then opened, then power lost", when)
+	point, _ := l2.Checkpoint()
+	require.GreaterOrEqual(c.t, point, durable, "%s, then opened, then power lost: the checkpoint was not durable", when)
 	requireRecords(c.t, l2, stored, next, when)
 	first, err := l2.Append([]byte("after"))
 	require.NoError(c.t, err)

@@ -294,7 +294,7 @@ func (l *Log) repairTail(tail *tailState) error {
 		return fmt.Errorf("sync %s: %w", name, err)
 	}
 	if tail.cut != nil {
-		l.options.Event(*tail.cut)
+		l.event(*tail.cut)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 	}
 	l.staged = recovered.Next
 	l.next.Store(recovered.Next)
-	l.options.Event(recovered)
+	l.event(recovered)
 	l.tasks.Go("wal sync", l.syncLoop)
 	l.tasks.Go("wal checkpoint", l.checkpointLoop)
 	return l, nil
@@ -193,4 +193,10 @@ func (l *Log) giveWriter(w *writer) {
 	l.mu.Lock()
 	w.link, l.free = l.free, w
 	l.mu.Unlock()
+}
+
+func (l *Log) event(v Event) {
+	if l.options.Event != nil {
+		l.options.Event(v)
+	}
 }

@@ -220,6 +220,47 @@ func TestGroupCommit(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// An append that waits for room is not overtaken by a later one that would fit.
+func TestAppendsAreStagedInOrder(t *testing.T) {
+	r := newRig(t)
+	l := r.open(Options{BatchBytes: 200})
+	entered, release := make(chan bool, 10), make(chan bool)
+	r.hooks.mu.Lock()
+	r.hooks.before = func(o op) (int, error) {
+		if o.kind == "sync" && o.name != checkpointName {
+			entered <- true
+			<-release
+		}
+		return 0, nil
+	}
+	r.hooks.mu.Unlock()
+	state := func() (staged uint64, waiting int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for w := l.queue.head; w != nil; w = w.link {
+			waiting++
+		}
+		return l.staged, waiting
+	}
+	firsts := make([]uint64, 4)
+	var group sync.WaitGroup
+	for i, size := range []int{10, 10, 180, 10} { // written, staged, too large to be staged, would fit
+		group.Go(func() {
+			var err error
+			firsts[i], err = l.Append(make([]byte, size))
+			require.NoError(t, err)
+		})
+		require.Eventually(t, func() bool { staged, waiting := state(); return int(staged)-1+waiting == i+1 }, 5*time.Second, time.Millisecond)
+		if i == 0 {
+			<-entered
+		}
+	}
+	close(release)
+	group.Wait()
+	require.Equal(t, []uint64{1, 2, 3, 4}, firsts)
+	require.NoError(t, l.Close())
+}
+
 func TestOnDurable(t *testing.T) {
 	r := newRig(t)
 	var l *Log
@@ -430,6 +471,33 @@ func TestCompaction(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 41, first)
 	require.NoError(t, l.Close())
+}
+
+// Each removal is durable before the next: no crash leaves a gap between segments.
+func TestRemovalsAreDurableOneByOne(t *testing.T) {
+	r := newRig(t)
+	l := r.open(Options{SegmentBytes: 100, CheckpointSync: time.Millisecond})
+	for range 6 {
+		_, err := l.Append(make([]byte, 90))
+		require.NoError(t, err)
+	}
+	var changes []string
+	r.hooks.mu.Lock()
+	r.hooks.before = func(o op) (int, error) {
+		if o.kind == "remove" || o.kind == "syncdir" {
+			changes = append(changes, o.kind+o.name)
+		}
+		return 0, nil
+	}
+	r.hooks.mu.Unlock()
+	require.NoError(t, l.SetCheckpoint(4))
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 3 }, 5*time.Second, time.Millisecond)
+	require.NoError(t, l.Close())
+	var want []string
+	for first := range uint64(3) {
+		want = append(want, "remove"+segmentName(first+1), "syncdir")
+	}
+	require.Equal(t, want, changes)
 }
 
 // A small active segment is not worth a roll.

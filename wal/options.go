@@ -41,9 +41,6 @@ func (o Options) withDefaults() Options {
 	if o.OnDurable == nil {
 		o.OnDurable = func() {}
 	}
-	if o.Event == nil {
-		o.Event = func(Event) {}
-	}
 	return o
 }
 
