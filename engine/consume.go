@@ -128,12 +128,12 @@ func (t *topic) answered(d *Delivery) {
 
 // isLive reports whether the lease behind a delivery still lives.
 func (t *topic) isLive(d *Delivery) bool {
-	return t.partitions[d.Partition].stillLeased(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce})
+	return t.partitions()[d.Partition].stillLeased(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce})
 }
 
 // giveBack releases a record that has nobody to receive it.
 func (t *topic) giveBack(d *Delivery, cause Cause) {
-	t.partitions[d.Partition].release(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce}, cause)
+	t.partitions()[d.Partition].release(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce}, cause)
 }
 
 // manyPartitions is the largest number of partitions whose logs a scan resolves at once (CON-14).
@@ -160,7 +160,7 @@ func (t *topic) scan(pinned int32, via Handout) (found *Delivery, err error) {
 // lock, one reading of the clock (CON-13); visit gets a nil log for those that are not open, and for all when there are
 // many (CON-14). So a partition that cannot be opened fails the pass when the pass reaches it, not earlier (CON-15).
 func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, now env.Instant) (done bool, err error)) error {
-	all := t.partitions
+	all := t.partitions()
 	if pinned != AnyPartition {
 		_, err := visit(all[pinned], nil, 0)
 		return err
@@ -211,6 +211,7 @@ func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (*Deliv
 			}
 			now = e.env.Now()
 		}
+		p.stamp(now)
 		lease, err := p.reserve(log, now, via)
 		if errors.Is(err, errNoShard) {
 			continue
@@ -261,7 +262,7 @@ func (p *partition) reserve(log *segment.Log, now env.Instant, via Handout) (inf
 func (p *partition) tellReserve(lease inflight.Lease, outcome inflight.Outcome, now env.Instant, hw, oldest int64, via Handout) {
 	switch outcome {
 	case inflight.Reserved:
-		p.topic.engine.emit(Leased{p.key, lease, now, hw, oldest, via})
+		p.topic.engine.emit(Leased{p.key, p.topic.info.ID, lease, now, hw, oldest, via})
 	case inflight.Empty:
 	default:
 		p.topic.engine.emit(Withheld{p.key, outcome})
@@ -301,7 +302,7 @@ func (p *partition) unread(lease inflight.Lease, err error) (resolved bool) {
 func (p *partition) jump(oldest int64) {
 	e := p.topic.engine
 	p.mu.Lock()
-	if p.shard == nil {
+	if p.shard == nil || p.gone != nil { // what the old log said is nothing to a successor's shard
 		p.mu.Unlock()
 		return
 	}
@@ -322,7 +323,7 @@ func (p *partition) jump(oldest int64) {
 func (p *partition) skip(lease inflight.Lease, cause error) {
 	e := p.topic.engine
 	p.mu.Lock()
-	if p.shard == nil {
+	if p.shard == nil || p.gone != nil {
 		p.mu.Unlock()
 		return
 	}

@@ -328,7 +328,7 @@ func (d *dispatcher) storeCheckpoint() error {
 func (d *dispatcher) retire(t *topic) {
 	d.mu.Lock()
 	t.undispatched = true
-	for _, p := range t.partitions {
+	for _, p := range t.partitions() {
 		if l := d.lanes[p]; l != nil {
 			l.retired = true
 			d.forget(l)

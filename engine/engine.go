@@ -27,8 +27,8 @@ const (
 // Engine is one node's queue: topics, partitions, and the messages in them. All methods may be called from
 // any number of tasks at once.
 //
-// Lock order: partition.opening (an env.Mutex, spans I/O) before partition.mu before topic.mu before
-// Engine.mu before pump.mu. The sync.Mutexes guard memory and are never held across I/O.
+// Lock order: Engine.changing before seat.fence, of several in the order of the partitions (env.Mutexes, they span I/O), before
+// seat.mu before topic.mu before Engine.mu before pump.mu. The sync.Mutexes guard memory and are never held across I/O.
 type Engine struct {
 	env  *env.Env
 	opts Options
@@ -41,12 +41,14 @@ type Engine struct {
 	dispatcher *dispatcher
 	pump       *pump
 	purger     *purger
+	janitor    *janitor
+	seats      seats
 
 	mu     sync.Mutex // guards the fields below
 	topics map[string]*topic
 	sorted []*topic // the same, by name
 
-	creating *env.Mutex // one topic creation at a time
+	changing *env.Mutex // one creation, alteration, purge or deletion of a topic at a time
 	gate     gate
 }
 
@@ -63,7 +65,9 @@ func Open(dir string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
 	}
-	e := &Engine{env: o.Env, opts: o, root: root, topics: make(map[string]*topic), creating: o.Env.NewMutex()}
+	e := &Engine{env: o.Env, opts: o, root: root, topics: make(map[string]*topic), changing: o.Env.NewMutex()}
+	e.seats.byKey = make(map[Key]*seat)
+	e.janitor = newJanitor(e)
 	e.gate.init(o.Env)
 	if err := e.recover(); err != nil {
 		e.release()
@@ -104,6 +108,7 @@ func (e *Engine) recover() (err error) {
 	e.dispatcher.start()
 	e.pump.start()
 	e.purger.start()
+	e.janitor.start()
 	e.emit(Opened{Clean: clean})
 	return nil
 }
@@ -147,12 +152,16 @@ func (e *Engine) openMetastore() error {
 	if e.meta, err = metastore.OpenLocal(e.env, dir); err != nil {
 		return err
 	}
+	if err := e.syncTopics(); err != nil { // a process that died may have seen names that are not durable
+		return err
+	}
 	for _, t := range e.meta.List("", 0) {
 		if err := e.adoptTopic(t); err != nil {
 			return err
 		}
 	}
-	return nil
+	l, local := e.meta.(*metastore.Local)
+	return e.clearTopics(local && l.Recovery().Created)
 }
 
 func (e *Engine) openWAL() error {
@@ -161,6 +170,7 @@ func (e *Engine) openWAL() error {
 		return err
 	}
 	e.dispatcher = newDispatcher(e)
+	e.dispatcher.discard = e.isDeleted
 	o := wal.Options{SegmentBytes: e.opts.WALSegmentBytes, OnDurable: e.dispatcher.kick}
 	if e.opts.Listener != nil {
 		o.Event = func(v wal.Event) { e.opts.Listener(WAL{v}) }
@@ -176,9 +186,18 @@ func (e *Engine) committerOptions() committer.Options {
 		Path:     func(k committer.Key) string { return partitionPath(k.Topic, k.Partition) },
 		State:    e.consumerState,
 		MaxOpen:  e.opts.MaxConsumerFiles,
+		Event: func(v committer.Event) {
+			if w, ok := v.(committer.WindowWritten); ok {
+				e.windowWritten(w)
+			}
+		},
 	}
 	if e.opts.Listener != nil {
-		o.Event = func(v committer.Event) { e.opts.Listener(Consumer{v}) }
+		tell := o.Event
+		o.Event = func(v committer.Event) {
+			tell(v)
+			e.opts.Listener(Consumer{v})
+		}
 	}
 	return o
 }
@@ -196,6 +215,7 @@ func (e *Engine) Close() error {
 	e.dispatcher.stop()
 	e.pump.stop()
 	e.purger.stop()
+	e.janitor.stop()
 	err := e.committer.Close()
 	err = errors.Join(err, e.closePartitions(), e.wal.Close(), e.meta.Close())
 	if err == nil {
@@ -206,7 +226,7 @@ func (e *Engine) Close() error {
 
 func (e *Engine) closePartitions() (err error) {
 	for _, t := range e.allTopics() {
-		for _, p := range t.partitions {
+		for _, p := range t.partitions() {
 			err = errors.Join(err, p.close())
 		}
 	}

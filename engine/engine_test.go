@@ -440,7 +440,7 @@ func TestConsumerStateBeyondTheLog(t *testing.T) {
 	for i := range 5 {
 		require.NoError(t, e.Produce(Message{Topic: "t", Payload: fmt.Append(nil, "new ", i)}))
 	}
-	log, err := e.topics["t"].partitions[0].openLog()
+	log, err := e.topics["t"].partitions()[0].openLog()
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return log.HighWatermark() == 5 }, 10*time.Second, time.Millisecond)
 	for i := range 5 {

@@ -32,8 +32,9 @@ type (
 	}
 	// Accepted reports that Produce is about to return nil for a message.
 	Accepted struct {
-		Key Key
-		Seq uint64 // in the ingress log
+		Key         Key
+		Incarnation string
+		Seq         uint64 // in the ingress log
 	}
 	// TopicCreated reports a topic that exists durably from now on.
 	TopicCreated struct{ Topic Topic }
@@ -77,10 +78,11 @@ type (
 	Checkpointed struct{ Seq uint64 }
 	// ShardOpened reports that the consumer state of a partition was seeded from disk.
 	ShardOpened struct {
-		Key    Key
-		State  inflight.State
-		Report committer.Report
-		HW     int64
+		Key         Key
+		Incarnation string
+		State       inflight.State
+		Report      committer.Report
+		HW          int64
 	}
 	// FrontierClamped reports consumer state from beyond the end of the log; it was cut back to the log, so that
 	// what is produced next is delivered. It means that the volume does not hold what it held.
@@ -96,12 +98,15 @@ type (
 	}
 	// Leased reports a reservation. The record has not been read yet.
 	Leased struct {
-		Key     Key
-		Lease   inflight.Lease
-		At      env.Instant
-		HW      int64
-		Oldest  int64
-		Handout Handout
+		Key Key
+		// Incarnation is that of the log which the record will be read from. The lease table can be its successor's already; then
+		// the log is closed, and the reservation is given back (LOG-19).
+		Incarnation string
+		Lease       inflight.Lease
+		At          env.Instant
+		HW          int64
+		Oldest      int64
+		Handout     Handout
 	}
 	// Withheld reports that a partition had nothing to hand out although not everything in it is settled.
 	Withheld struct {
@@ -195,8 +200,9 @@ type (
 	WAL struct{ Event wal.Event }
 	// Log carries an event of a partition log.
 	Log struct {
-		Key   Key
-		Event segment.Event
+		Key         Key
+		Incarnation string
+		Event       segment.Event
 	}
 	// Consumer carries an event of the offset committer.
 	Consumer struct{ Event committer.Event }

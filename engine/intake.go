@@ -113,11 +113,11 @@ func (d *dispatcher) resolve(payload []byte) (record.Produce, *partition, error)
 	if err != nil {
 		return p, nil, err
 	}
-	if p.Incarnation != t.info.ID || p.Partition < 0 || int(p.Partition) >= len(t.partitions) {
+	if p.Incarnation != t.info.ID || p.Partition < 0 || int(p.Partition) >= len(t.partitions()) {
 		return p, nil, fmt.Errorf("it is for partition %d of incarnation %s, topic %s is incarnation %s with %d partitions",
-			p.Partition, p.Incarnation, p.Topic, t.info.ID, len(t.partitions))
+			p.Partition, p.Incarnation, p.Topic, t.info.ID, len(t.partitions()))
 	}
-	return p, t.partitions[p.Partition], nil
+	return p, t.partitions()[p.Partition], nil
 }
 
 // discards reports whether a record that fits no topic is never going to. One that cannot even be read never is: it got a 202.

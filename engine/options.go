@@ -33,6 +33,9 @@ type Options struct {
 	// DispatchWindow is how many accepted messages may be in flight between the ingress log and the
 	// partition logs, a quarter of it for one partition. Default: 16,384, and more with more than 256 partitions.
 	DispatchWindow int
+	// IdleAfter is how long a partition goes unused before its log and its lease table are closed; the next use opens them
+	// again. Default 30 minutes.
+	IdleAfter time.Duration
 	// Listener sees everything that happens, in order, as typed events. It is called under locks: it must be
 	// quick, must not block and must not call the engine. Logs, metrics and the simulator are listeners.
 	Listener func(Event)
@@ -45,6 +48,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.CommitInterval, time.Second)
 	setDefault(&o.SegmentBytes, 64<<20)
 	setDefault(&o.WALSegmentBytes, 64<<20)
+	setDefault(&o.IdleAfter, 30*time.Minute)
 	if o.MaxConsumerFiles == 0 {
 		o.MaxConsumerFiles = committer.MaxOpenDefault(openFileLimit(o.Env))
 	}
@@ -78,6 +82,8 @@ func (o Options) Validate() error {
 		return outOfRange("WALSegmentBytes", o.WALSegmentBytes, "at least 4096")
 	case o.MaxConsumerFiles < 1:
 		return outOfRange("MaxConsumerFiles", o.MaxConsumerFiles, "at least 1")
+	case o.IdleAfter < time.Second:
+		return outOfRange("IdleAfter", o.IdleAfter, "at least 1s")
 	case o.DispatchWindow < 0:
 		return outOfRange("DispatchWindow", o.DispatchWindow, "at least 1, or 0 for the default")
 	}

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"hash/fnv"
-	"sync"
+	"sync/atomic"
 
 	"narad/committer"
 	"narad/env"
@@ -11,27 +11,32 @@ import (
 	"narad/vfs"
 )
 
-// partition is one partition of this node: its log and its lease table. Both are opened at first use: the
-// log by the first commit or consume, the lease table (the shard) by the first consume (REC-01).
+// partition is one partition of one incarnation of a topic: its log and, in its seat, its lease table. Both are opened at
+// first use, the log by the first commit or consume, the lease table (the shard) by the first consume (REC-01), and closed
+// again when nobody has used them for a while (see janitor).
 type partition struct {
 	topic *topic
 	index int32
 	key   Key
+	*seat // shared with the partition's predecessor and successor of the same name
 
-	opening *env.Mutex // one opening of log or shard at a time; spans I/O
-	mu      sync.Mutex // guards the fields below and everything inside shard
-	log     *segment.Log
-	dir     vfs.Dir
-	shard   *inflight.Shard
-	dirID   vfs.ID // the directory that the shard was seeded from
-	closed  bool
+	log  *segment.Log // guarded by seat.mu, like the fields below
+	dir  vfs.Dir
+	gone error // why nothing is opened any more: ErrClosed, or errRetired
+
+	retired atomic.Bool  // gone is errRetired
+	used    atomic.Int64 // env.Instant of the last use (LOG-22)
 }
 
 func newPartition(t *topic, index int32) *partition {
-	return &partition{
-		topic: t, index: index, key: Key{t.info.Name, index}, opening: t.engine.env.NewMutex(),
-	}
+	p := &partition{topic: t, index: index, key: Key{t.info.Name, index}}
+	p.seat = t.engine.seats.take(p)
+	p.stamp(t.engine.env.Now())
+	return p
 }
+
+// stamp notes a use.
+func (p *partition) stamp(now env.Instant) { p.used.Store(int64(now)) }
 
 func (p *partition) committerKey() committer.Key {
 	return committer.Key{Topic: p.key.Topic, Partition: p.index}
@@ -46,20 +51,36 @@ func (p *partition) identity() uint64 {
 	return h.Sum64()
 }
 
+// wake tells those who wait that records may have become available. A retired partition can have freed something that its
+// successor's consumers wait for (LOG-19).
+func (p *partition) wake() {
+	p.topic.notify()
+	if !p.retired.Load() {
+		return
+	}
+	if t, err := p.topic.engine.topic(p.key.Topic); err == nil {
+		t.notify()
+	}
+}
+
 // openLog returns the partition's log, opening it when needed.
 func (p *partition) openLog() (*segment.Log, error) {
+	p.stamp(p.topic.engine.env.Now())
 	if log, _, err := p.opened(); log != nil || err != nil {
 		return log, err
 	}
-	p.opening.Lock()
-	defer p.opening.Unlock()
+	p.fence.Lock()
+	defer p.fence.Unlock()
 	return p.openLogLocked()
 }
 
-// openLogLocked needs p.opening.
+// openLogLocked needs p.fence.
 func (p *partition) openLogLocked() (*segment.Log, error) {
 	if log, _, err := p.opened(); log != nil || err != nil {
 		return log, err
+	}
+	if !p.topic.placed.Load() {
+		return nil, errNotPlaced // the path may lead to another incarnation's directory
 	}
 	e := p.topic.engine
 	dir, err := e.root.OpenDir(partitionPath(p.key.Topic, p.index))
@@ -68,7 +89,7 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 	}
 	o := segment.Options{SegmentBytes: e.opts.SegmentBytes, OnAdvance: p.topic.notify}
 	if e.listening() {
-		o.Event = func(v segment.Event) { e.emit(Log{p.key, v}) }
+		o.Event = func(v segment.Event) { e.emit(Log{p.key, p.topic.info.ID, v}) }
 	}
 	log, err := segment.Open(e.env, dir, o)
 	if err != nil {
@@ -109,8 +130,8 @@ func (p *partition) clampConsumerState(dir vfs.Dir, hw int64) error {
 func (p *partition) opened() (*segment.Log, *inflight.Shard, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return nil, nil, ErrClosed
+	if p.gone != nil {
+		return nil, nil, p.gone
 	}
 	return p.log, p.shard, nil
 }
@@ -120,8 +141,8 @@ func (p *partition) open() (*segment.Log, error) {
 	if log, shard, err := p.opened(); log != nil && shard != nil || err != nil {
 		return log, err
 	}
-	p.opening.Lock()
-	defer p.opening.Unlock()
+	p.fence.Lock()
+	defer p.fence.Unlock()
 	log, err := p.openLogLocked()
 	if err != nil {
 		return nil, err
@@ -133,7 +154,7 @@ func (p *partition) open() (*segment.Log, error) {
 }
 
 // seedShard creates the shard from what the disk holds: the larger frontier of the two files, clamped to
-// the log, the acked-ahead set, and no leases (REC-03). It needs p.opening.
+// the log, the acked-ahead set, and no leases (REC-03). It needs p.fence from here until the shard is stored (REC-12).
 func (p *partition) seedShard(log *segment.Log) error {
 	e := p.topic.engine
 	p.mu.Lock()
@@ -144,18 +165,18 @@ func (p *partition) seedShard(log *segment.Log) error {
 	if err != nil {
 		return err
 	}
-	seeded := inflight.State{Committed: state.Committed, Ahead: state.Ahead}
-	shard := inflight.New(inflight.Options{
-		Visibility:    p.topic.visibility(),
-		MaxInFlight:   int(p.topic.info.MaxInFlight),
-		MaxAckedAhead: int(p.topic.info.MaxAckedAhead),
-		Seed:          e.env.Seed("nonces"), // fresh at each start (INF-24)
-	}, seeded)
+	e.env.Point("engine: consumer state read, shard not stored")
+	options := p.topic.leases()
+	options.Seed = e.env.Seed("nonces") // fresh at each start (INF-24)
+	shard := inflight.New(options, inflight.State{Committed: state.Committed, Ahead: state.Ahead})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.shard, p.dirID = shard, dir.ID()
+	shard.SetLimits(p.topic.leases()) // an alteration that came meanwhile found no shard to tell
+	p.shard, p.holder, p.dirID = shard, p, dir.ID()
+	p.taken = shard.Version()
+	p.stored = p.taken
 	if e.listening() {
-		e.emit(ShardOpened{Key: p.key, State: shard.Snapshot(nil), Report: report, HW: hw})
+		e.emit(ShardOpened{Key: p.key, Incarnation: p.topic.info.ID, State: shard.Snapshot(nil), Report: report, HW: hw})
 	}
 	return nil
 }
@@ -168,21 +189,27 @@ func (p *partition) dropLog(failed *segment.Log) {
 		p.mu.Unlock()
 		return
 	}
-	log, dir := p.log, p.dir
-	p.log, p.dir = nil, nil
-	p.topic.logs.set(p.index, nil)
+	log, dir := p.detach()
 	p.mu.Unlock()
 	log.Close() // its error is the failure that brought us here
 	dir.Close()
 }
 
-func (p *partition) close() error {
-	p.opening.Lock()
-	defer p.opening.Unlock()
-	p.mu.Lock()
+// detach takes the open log out. It needs p.mu.
+func (p *partition) detach() (*segment.Log, vfs.Dir) {
 	log, dir := p.log, p.dir
-	p.log, p.dir, p.shard, p.closed = nil, nil, nil, true
+	p.log, p.dir = nil, nil
 	p.topic.logs.set(p.index, nil)
+	return log, dir
+}
+
+// shut refuses every further opening with the given error and closes the log: what waits for a read of it gets
+// segment.ErrClosed. It needs p.fence. The shard stays.
+func (p *partition) shut(why error) error {
+	p.mu.Lock()
+	log, dir := p.detach()
+	p.gone = why
+	p.retired.Store(why == errRetired)
 	p.mu.Unlock()
 	if log == nil {
 		return nil
@@ -194,37 +221,35 @@ func (p *partition) close() error {
 	return err
 }
 
-func (p *partition) stats() (PartitionStats, error) {
-	log, err := p.open()
-	if err != nil {
-		return PartitionStats{}, err
-	}
+// close ends the partition with the engine.
+func (p *partition) close() error {
+	p.fence.Lock()
+	defer p.fence.Unlock()
+	err := p.shut(ErrClosed)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shard == nil {
-		return PartitionStats{}, ErrClosed
-	}
-	return PartitionStats{
-		Partition: p.index, Oldest: log.Oldest(), HighWatermark: log.HighWatermark(),
-		Committed: p.shard.Committed(), Leases: p.shard.Leases(), AckedAhead: p.shard.AckedAhead(),
-	}, nil
+	p.shard, p.holder = nil, nil
+	return err
 }
 
-// consumerState answers the committer: the state of the live shard as it is now (COM-37).
-func (e *Engine) consumerState(k committer.Key, dst []int64) (committer.State, uint64, bool) {
-	t, err := e.topic(k.Topic)
-	if err != nil || int(k.Partition) >= len(t.partitions) {
-		return committer.State{}, 0, false
+func (p *partition) stats() (PartitionStats, error) {
+	for {
+		log, err := p.open()
+		if err != nil {
+			return PartitionStats{}, err
+		}
+		p.mu.Lock()
+		shard := p.shard
+		var s PartitionStats
+		if shard != nil {
+			s = PartitionStats{
+				Partition: p.index, Oldest: log.Oldest(), HighWatermark: log.HighWatermark(),
+				Committed: shard.Committed(), Leases: shard.Leases(), AckedAhead: shard.AckedAhead(),
+			}
+		}
+		p.mu.Unlock()
+		if shard != nil {
+			return s, nil
+		}
 	}
-	p := t.partitions[k.Partition]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shard == nil {
-		return committer.State{}, p.identity(), false
-	}
-	s := p.shard.Snapshot(dst)
-	if e.listening() {
-		e.emit(ConsumerSnapshot{p.key, s})
-	}
-	return committer.State{Committed: s.Committed, Ahead: s.Ahead, Dir: p.dirID}, p.identity(), true
 }

@@ -50,7 +50,7 @@ func (e *Engine) Produce(m Message) error {
 		return produceError(err)
 	}
 	if e.listening() {
-		e.emit(Accepted{t.partitions[partition].key, seq})
+		e.emit(Accepted{Key{t.info.Name, partition}, t.info.ID, seq})
 	}
 	return nil
 }
@@ -78,16 +78,16 @@ func (m Message) validate(t *topic) error {
 }
 
 func (t *topic) checkPartition(partition int32) error {
-	if partition == AnyPartition || partition >= 0 && int(partition) < len(t.partitions) {
+	if partition == AnyPartition || partition >= 0 && int(partition) < len(t.partitions()) {
 		return nil
 	}
-	return fmt.Errorf("%w: partition %d, topic %s has 0 to %d", ErrInvalid, partition, t.info.Name, len(t.partitions)-1)
+	return fmt.Errorf("%w: partition %d, topic %s has 0 to %d", ErrInvalid, partition, t.info.Name, len(t.partitions())-1)
 }
 
 // choose picks the partition: an explicit one wins, then the hash of the key (FNV-1a, WAL-24), then the
 // partitions in turn.
 func (t *topic) choose(m Message) int32 {
-	n := uint32(len(t.partitions))
+	n := uint32(len(t.partitions()))
 	switch {
 	case m.Partition != AnyPartition:
 		return m.Partition

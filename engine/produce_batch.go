@@ -72,7 +72,7 @@ func (e *Engine) storeBatch(t *topic, messages []Message) error {
 	}
 	if e.listening() {
 		for i, partition := range partitions {
-			e.emit(Accepted{t.partitions[partition].key, first + uint64(i)})
+			e.emit(Accepted{Key{t.info.Name, partition}, t.info.ID, first + uint64(i)})
 		}
 	}
 	return nil

@@ -43,16 +43,25 @@ func (p *purger) stopped() bool {
 }
 
 func (p *purger) run() {
-	next := p.engine.env.Now()
+	e := p.engine
+	next := e.env.Now()
+	idleRound := next
 	for !p.stopped() {
 		next = next.Add(purgeEvery)
 		p.wake.ParkUntil(next)
-		for _, t := range p.engine.allTopics() {
-			for _, part := range t.partitions {
+		for _, t := range e.allTopics() {
+			for _, part := range t.partitions() {
 				part.purge()
 			}
 		}
-		if now := p.engine.env.Now(); now > next { // a stalled process does not catch up on missed purges
+		e.seats.sweep()
+		if idleRound < next {
+			idleRound = next.Add(e.opts.IdleAfter / 8)
+			if idle := e.idlePartitions(next.Add(-e.opts.IdleAfter)); len(idle) > 0 {
+				e.janitor.retireIdle(idle)
+			}
+		}
+		if now := e.env.Now(); now > next { // a stalled process does not catch up on missed purges
 			next = now
 		}
 	}

@@ -17,20 +17,25 @@ func (e *Engine) Replay(topic string, partition int32, offset int64) (*Delivery,
 		return nil, ErrClosed
 	}
 	defer e.gate.leave()
-	t, err := e.topic(topic)
-	if err != nil {
-		return nil, err
+	for {
+		t, err := e.topic(topic)
+		if err != nil {
+			return nil, err
+		}
+		if partition == AnyPartition {
+			return nil, fmt.Errorf("%w: a replay names its partition", ErrInvalid)
+		}
+		if err := t.checkPartition(partition); err != nil {
+			return nil, err
+		}
+		if offset < 0 {
+			return nil, fmt.Errorf("%w: offset %d", ErrInvalid, offset)
+		}
+		d, err := t.partitions()[partition].replay(offset)
+		if !errors.Is(err, errRetired) {
+			return d, err
+		}
 	}
-	if partition == AnyPartition {
-		return nil, fmt.Errorf("%w: a replay names its partition", ErrInvalid)
-	}
-	if err := t.checkPartition(partition); err != nil {
-		return nil, err
-	}
-	if offset < 0 {
-		return nil, fmt.Errorf("%w: offset %d", ErrInvalid, offset)
-	}
-	return t.partitions[partition].replay(offset)
 }
 
 func (p *partition) replay(offset int64) (*Delivery, error) {

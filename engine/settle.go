@@ -33,10 +33,10 @@ func (e *Engine) settle(topic string, h inflight.Handle, apply func(*partition) 
 	if err != nil {
 		return err
 	}
-	if h.Partition < 0 || int(h.Partition) >= len(t.partitions) {
+	if h.Partition < 0 || int(h.Partition) >= len(t.partitions()) {
 		return ErrLeaseGone // a handle carries no topic: this one belongs to another
 	}
-	if !apply(t.partitions[h.Partition]) {
+	if !apply(t.partitions()[h.Partition]) {
 		return ErrLeaseGone
 	}
 	return nil
@@ -118,7 +118,7 @@ func (p *partition) act(effect inflight.Effect) {
 		p.topic.engine.committer.Dirty(p.committerKey())
 	}
 	if effect.Wakes() {
-		p.topic.notify()
+		p.wake()
 	}
 }
 

@@ -1,32 +1,31 @@
 package engine
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sort"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"narad/committer"
+	"narad/inflight"
 	"narad/metastore"
-	"narad/vfs"
 )
 
 // Topic is what the metastore knows of a topic.
 type Topic = metastore.Topic
 
-const incarnationFile = "incarnation"
-
-// topic is a topic of this node.
+// topic is one incarnation of a topic of this node.
 type topic struct {
 	engine     *Engine
-	info       Topic
-	partitions []*partition
-	start      atomic.Uint32 // where the next scan begins
-	roundRobin atomic.Uint32 // the next partition for a message without key
+	info       Topic // as it was when it was taken into service; name, id and visibility never change
+	settings   atomic.Pointer[Topic]
+	parts      atomic.Pointer[[]*partition] // only ever longer
+	placed     atomic.Bool                  // its directory is where its name leads
+	start      atomic.Uint32                // where the next scan begins
+	roundRobin atomic.Uint32                // the next partition for a message without key
 
 	waiting waitQueue // parked consume requests
 	marked  bool      // to be pumped; guarded by pump.mu
@@ -35,15 +34,41 @@ type topic struct {
 	undispatched bool
 }
 
-func newTopic(e *Engine, info Topic) *topic {
+// newTopic makes a topic whose directory is in place when placed says so.
+func newTopic(e *Engine, info Topic, placed bool) *topic {
 	t := &topic{engine: e, info: info}
+	t.placed.Store(placed)
 	rng := e.env.Stream("topic start: " + info.Name)
 	t.start.Store(uint32(rng.Uint64()))
 	t.roundRobin.Store(uint32(rng.Uint64()))
-	for i := range info.Partitions {
-		t.partitions = append(t.partitions, newPartition(t, i))
-	}
+	t.become(info)
 	return t
+}
+
+// become puts settings into effect, of which only those that may change are looked at.
+func (t *topic) become(info Topic) {
+	var parts []*partition
+	if old := t.parts.Load(); old != nil {
+		parts = append(parts, *old...)
+	}
+	for i := int32(len(parts)); i < info.Partitions; i++ {
+		parts = append(parts, newPartition(t, i))
+	}
+	t.settings.Store(&info)
+	t.parts.Store(&parts)
+}
+
+// partitions returns the partitions as they are now. The slice must not be changed.
+func (t *topic) partitions() []*partition { return *t.parts.Load() }
+
+// leases returns how the lease tables of the topic behave now.
+func (t *topic) leases() inflight.Options {
+	s := t.settings.Load()
+	return inflight.Options{
+		Visibility:    time.Duration(s.VisibilityMs) * time.Millisecond,
+		MaxInFlight:   int(s.MaxInFlight),
+		MaxAckedAhead: int(s.MaxAckedAhead),
+	}
 }
 
 func topicPath(name string) string { return topicsDir + "/" + name }
@@ -52,133 +77,25 @@ func partitionPath(name string, index int32) string {
 	return fmt.Sprintf("%s/%s/p%05d", topicsDir, name, index)
 }
 
-// CreateTopic creates a topic; it exists durably when CreateTopic returns. After an error that is not
-// ErrInvalid or ErrTopicExists the topic may or may not exist.
-//
-// Crash safety: the directories are made and synced first, the metastore's record is the commit point. A
-// crash before it leaves a directory of an incarnation that nobody knows; the next creation of that name
-// sets it aside.
-func (e *Engine) CreateTopic(spec TopicSpec) (Topic, error) {
-	if !e.gate.enter() {
-		return Topic{}, ErrClosed
-	}
-	defer e.gate.leave()
-	spec = spec.withDefaults()
-	if err := metastore.ValidateName(spec.Name); err != nil {
-		return Topic{}, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if err := spec.validate(); err != nil {
-		return Topic{}, err
-	}
-	info := Topic{
-		Name: spec.Name, ID: e.newIncarnation(), Partitions: int32(spec.Partitions), RetentionMs: spec.RetentionMs,
-		VisibilityMs: spec.Visibility.Milliseconds(), MaxInFlight: int32(spec.MaxInFlight),
-		MaxAckedAhead: int32(spec.MaxAckedAhead), CreatedAt: e.env.Wall().UnixMilli() / 1000,
-	}
-	e.creating.Lock()
-	defer e.creating.Unlock()
-	if err := e.nameIsFree(spec.Name); err != nil {
-		return Topic{}, err
-	}
-	if err := e.makeTopicDirs(info); err != nil {
-		return Topic{}, fmt.Errorf("engine: create topic %s: %w", info.Name, err)
-	}
-	if err := e.meta.Create(info); err != nil {
-		return Topic{}, fmt.Errorf("engine: create topic %s: %w", info.Name, err)
-	}
-	e.addTopic(newTopic(e, info))
-	e.emit(TopicCreated{info})
-	return info, nil
-}
-
-// nameIsFree refuses a name that is taken, also by one that differs only in case: on some file systems the
-// two would share a directory.
-func (e *Engine) nameIsFree(name string) error {
-	for _, t := range e.allTopics() {
-		if strings.EqualFold(t.info.Name, name) {
-			return fmt.Errorf("%w: %s", ErrTopicExists, t.info.Name)
-		}
-	}
-	return nil
-}
-
-func (e *Engine) newIncarnation() string {
-	seed := e.env.Seed("incarnation")
-	return hex.EncodeToString(seed[:8])
-}
-
-// makeTopicDirs makes the topic's directory tree durable.
-func (e *Engine) makeTopicDirs(t Topic) error {
-	topics, err := e.root.OpenDir(topicsDir)
-	if err != nil {
-		return err
-	}
-	defer topics.Close()
-	if err := setAside(topics, t.Name, t.ID); err != nil {
-		return err
-	}
-	if err := topics.Mkdir(t.Name); err != nil {
-		return err
-	}
-	dir, err := topics.OpenDir(t.Name)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := vfs.ReplaceFile(dir, incarnationFile, []byte(t.ID)); err != nil {
-		return err
-	}
-	for i := range t.Partitions {
-		if err := dir.Mkdir(fmt.Sprintf("p%05d", i)); err != nil {
-			return err
-		}
-	}
-	if err := dir.Sync(); err != nil {
-		return err
-	}
-	return topics.Sync()
-}
-
-// setAside renames a directory that an earlier, unfinished creation left; it is never removed here.
-func setAside(topics vfs.Dir, name, id string) error {
-	if _, err := topics.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if err := topics.Rename(name, name+".stale-"+id); err != nil {
-		return err
-	}
-	return topics.Sync()
-}
-
-// adoptTopic takes a topic of the metastore into service. Its directory must be there and must belong to
-// the same incarnation: a missing one means that a volume was lost, and nothing is recreated silently.
-func (e *Engine) adoptTopic(info Topic) error {
-	dir, err := e.root.OpenDir(topicPath(info.Name))
-	if err != nil {
-		return fmt.Errorf("topic %s: its directory is missing or unreadable; restore it from a snapshot: %w", info.Name, err)
-	}
-	defer dir.Close()
-	id, err := vfs.ReadFile(dir, incarnationFile, 64)
-	if err != nil {
-		return fmt.Errorf("topic %s: %w", info.Name, err)
-	}
-	if string(id) != info.ID {
-		return fmt.Errorf("topic %s: the directory belongs to incarnation %q, the topic is incarnation %q", info.Name, id, info.ID)
-	}
-	e.addTopic(newTopic(e, info))
-	return nil
-}
-
-func (e *Engine) addTopic(t *topic) {
+// swapTopic puts a topic where old was; either may be nil. From here on requests find the new one.
+func (e *Engine) swapTopic(old, new *topic) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.topics[t.info.Name] = t
-	i := sort.Search(len(e.sorted), func(i int) bool { return e.sorted[i].info.Name >= t.info.Name })
-	grown := make([]*topic, 0, len(e.sorted)+1) // a fresh slice: allTopics hands out the old one
-	grown = append(append(append(grown, e.sorted[:i]...), t), e.sorted[i:]...)
-	e.sorted = grown
+	sorted := make([]*topic, 0, len(e.sorted)+1) // a fresh slice: allTopics hands out the old one
+	for _, t := range e.sorted {
+		if t != old {
+			sorted = append(sorted, t)
+		}
+	}
+	if old != nil {
+		delete(e.topics, old.info.Name)
+	}
+	if new != nil {
+		e.topics[new.info.Name] = new
+		i := sort.Search(len(sorted), func(i int) bool { return sorted[i].info.Name >= new.info.Name })
+		sorted = slices.Insert(sorted, i, new)
+	}
+	e.sorted = sorted
 }
 
 func (e *Engine) topic(name string) (*topic, error) {
@@ -203,7 +120,7 @@ func (e *Engine) Topic(name string) (Topic, error) {
 	if err != nil {
 		return Topic{}, err
 	}
-	return t.info, nil
+	return *t.settings.Load(), nil
 }
 
 // Topics returns at most limit topics whose names come after the given one, ordered by name.
@@ -226,13 +143,20 @@ func (e *Engine) Stats(name string) ([]PartitionStats, error) {
 		return nil, ErrClosed
 	}
 	defer e.gate.leave()
+	return e.statsOf(name)
+}
+
+func (e *Engine) statsOf(name string) ([]PartitionStats, error) {
 	t, err := e.topic(name)
 	if err != nil {
 		return nil, err
 	}
-	stats := make([]PartitionStats, 0, len(t.partitions))
-	for _, p := range t.partitions {
+	var stats []PartitionStats
+	for _, p := range t.partitions() {
 		s, err := p.stats()
+		if errors.Is(err, errRetired) {
+			return e.statsOf(name)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -246,7 +170,7 @@ func (e *Engine) Stats(name string) ([]PartitionStats, error) {
 //
 func (e *Engine) touchConsumerFiles() error {
 	for _, t := range e.allTopics() {
-		for _, p := range t.partitions {
+		for _, p := range t.partitions() {
 			_, err := e.root.Stat(partitionPath(t.info.Name, p.index) + "/" + committer.AheadFile)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
@@ -258,8 +182,4 @@ func (e *Engine) touchConsumerFiles() error {
 		}
 	}
 	return nil
-}
-
-func (t *topic) visibility() time.Duration {
-	return time.Duration(t.info.VisibilityMs) * time.Millisecond
 }
