@@ -250,7 +250,7 @@ func TestUnwritableDirectory(t *testing.T) {
 
 // The texts of TestUnwritableDirectory and of what has no text of its own, without a disk.
 func TestOpenError(t *testing.T) {
-	c := serveConfig{dataDir: "/home/someone/.narad/data", shownDir: "~/.narad/data"}
+	c := serveConfig{dataDir: "/srv/someone/.narad/data", shownDir: "~/.narad/data"}
 	sealed := &os.PathError{Op: "mkdir", Path: c.dataDir, Err: syscall.EACCES}
 	require.EqualError(t, openError(c, sealed), "the data directory ~/.narad/data cannot be written: permission denied")
 	other := &os.PathError{Op: "open", Path: c.dataDir + "/topics", Err: syscall.EIO}

@@ -75,7 +75,7 @@ func inspectOutcome(r *inspect.Report) error {
 	case inspect.Damaged:
 		return fmt.Errorf("%s is damaged", r.Path)
 	case inspect.Unreadable:
-		return usageError{fmt.Errorf("%s could not be read in full", r.Path)}
+		return exitError{fmt.Errorf("%s could not be read in full", r.Path), exitUsage}
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func cannotInspect(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%s: %w; run this as the user that owns the data directory", path, err)
 	}
-	return usageError{err}
+	return exitError{err, exitUsage}
 }
 
 // progress shows on a terminal how far a long reading has come.

@@ -1,15 +1,16 @@
-// Narad runs a Narad server and talks to one.
+// Command narad runs a Narad server, talks to one, and reads its files.
 //
 //	narad serve                  run a server
 //	narad server start --dev     run a development server
 //	narad topic add|ls|info      make and look at topics
 //	narad pub, narad sub         produce and consume messages
+//	narad inspect                read the files of a data directory
 //	narad version
 //
 // Exit status: 0 success; 1 the operation failed; 2 wrong usage; 3 a second signal cut a graceful stop short.
 //
 // Files: main.go, serve.go (the server commands), process.go (one server from start to stop), topic.go, pub.go,
-// sub.go.
+// sub.go, inspect.go.
 package main
 
 import (
@@ -49,12 +50,16 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.Execute()
 	var usage usageError
+	var exit exitError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "narad: %v\nTry \"narad help\".\n", err)
 		return exitUsage
+	case errors.As(err, &exit):
+		fmt.Fprintf(stderr, "narad: %v\n", err)
+		return exit.status
 	default:
 		fmt.Fprintf(stderr, "narad: %v\n", err)
 		return exitFailed
@@ -65,6 +70,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// exitError is a failure with an exit status of its own.
+type exitError struct {
+	error
+	status int
+}
+
+func (e exitError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
