@@ -112,8 +112,9 @@ func (l *Log) reopen() (Recovered, error) {
 		}
 		l.env.Point("segment: tail cut, not synced")
 	}
+	var frame []byte
 	if last != nil {
-		if err := rewrite(file, *last); err != nil {
+		if frame, err = rewrite(file, *last); err != nil {
 			return Recovered{}, err
 		}
 	}
@@ -124,7 +125,7 @@ func (l *Log) reopen() (Recovered, error) {
 	if err := l.dir.Sync(); err != nil {
 		return Recovered{}, err
 	}
-	if l.floor, err = l.newestStamp(file, last); err != nil {
+	if l.floor, err = l.newestStamp(frame); err != nil {
 		return Recovered{}, err
 	}
 	active.size, active.end, active.lost = end, next, lost
@@ -137,19 +138,29 @@ func (l *Log) reopen() (Recovered, error) {
 	return r, nil
 }
 
-// rewrite writes a frame over itself, so that the next sync really writes it.
-func rewrite(file vfs.File, f scanned) error {
-	b := make([]byte, min(f.Size(), windowBytes))
-	for at := f.at; at < f.endAt(); at += int64(len(b)) {
-		b = b[:min(int64(len(b)), f.endAt()-at)]
-		if n, err := file.ReadAt(b, at); n < len(b) {
-			return fmt.Errorf("read frame to make durable: %w", noEOF(err))
-		}
-		if _, err := file.WriteAt(b, at); err != nil {
-			return fmt.Errorf("make frame durable: %w", err)
-		}
+// rewrite writes a frame over itself, so that the next sync really writes it, and returns its bytes. They
+// are verified once more: what is in memory only, after a sync that failed, may have gone since the scan.
+func rewrite(file vfs.File, f scanned) ([]byte, error) {
+	b, err := readFrame(file, f)
+	if err != nil {
+		return nil, fmt.Errorf("read frame to make durable: %w", err)
 	}
-	return nil
+	if h, err := record.ParseFrameHeader(b); err != nil || h != f.FrameHeader ||
+		record.UpdateFrameCRC(record.HeaderFrameCRC(b), b[record.FrameHeaderSize:]) != h.CRC {
+		return nil, fmt.Errorf("frame at byte %d was intact and is not any more: %w", f.at, record.ErrChecksum)
+	}
+	if _, err := file.WriteAt(b, f.at); err != nil {
+		return nil, fmt.Errorf("make frame durable: %w", err)
+	}
+	return b, nil
+}
+
+func readFrame(file vfs.File, f scanned) ([]byte, error) {
+	b := make([]byte, f.Size())
+	if n, err := file.ReadAt(b, f.at); n < len(b) {
+		return nil, noEOF(err)
+	}
+	return b, nil
 }
 
 // noEOF turns the end of a file that should not end into an error that says so.
@@ -160,41 +171,39 @@ func noEOF(err error) error {
 	return err
 }
 
-// newestStamp returns the commit time of the newest record, which later ones may not go below. When the
-// active segment is still empty it is the newest one of the segment before. A record that cannot be read
-// sets no floor.
-func (l *Log) newestStamp(file vfs.File, last *scanned) (int64, error) {
-	if last == nil {
-		if len(l.segs) == 1 {
-			return math.MinInt64, nil
-		}
-		before := l.segs[len(l.segs)-2]
-		var err error
-		if file, err = l.dir.Open(before.name()); err != nil {
+// newestStamp returns the commit time of the newest record, which later ones may not go below, given the last
+// frame of the active segment. When that is still empty it is the last one of the segment before. A record that
+// cannot be read sets no floor.
+func (l *Log) newestStamp(frame []byte) (floor int64, err error) {
+	if frame == nil && len(l.segs) > 1 {
+		if frame, err = l.lastFrame(l.segs[len(l.segs)-2]); err != nil {
 			return 0, err
 		}
-		defer file.Close()
-		s := scanner{file: file, size: before.size, limit: before.end}
-		if _, _, _, err = s.scan(before.base, func(f scanned) { last = &f }); err != nil {
-			return 0, err
-		}
-		if last == nil {
-			return math.MinInt64, nil
-		}
 	}
-	b := make([]byte, last.Size())
-	if n, err := file.ReadAt(b, last.at); n < len(b) {
-		return 0, noEOF(err)
-	}
-	f, _, err := record.ParseFrame(b)
+	floor = math.MinInt64
+	f, _, err := record.ParseFrame(frame)
 	if err != nil {
-		return math.MinInt64, nil
+		return floor, nil
 	}
-	floor := int64(math.MinInt64)
 	for _, b := range f.Records() {
 		if r, err := record.ParseRecord(b); err == nil {
 			floor = max(floor, r.CommittedMs)
 		}
 	}
 	return floor, nil
+}
+
+// lastFrame returns the last frame of a sealed segment, nil when there is none.
+func (l *Log) lastFrame(s *segment) ([]byte, error) {
+	file, err := l.dir.Open(s.name())
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var last *scanned
+	scan := scanner{file: file, size: s.size, limit: s.end}
+	if _, _, _, err = scan.scan(s.base, func(f scanned) { last = &f }); err != nil || last == nil {
+		return nil, err
+	}
+	return readFrame(file, *last)
 }

@@ -415,3 +415,29 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// A frame that only memory held may go while it is being recovered. What is written to make it durable is
+// verified, or recovery would make durable what is left.
+func TestFrameThatVanishesUnderRecovery(t *testing.T) { // LOG-24, LOG-25
+	dir, h := memDir(t)
+	l := open(t, dir, Options{})
+	commit(t, l, 0, rec(0, 10))
+	commit(t, l, 1, rec(1, 10))
+	require.NoError(t, l.Close())
+	whole := fileBytes(t, dir, 0)
+	reads := 0
+	h.after = func(c call, p []byte, err error) error {
+		if c.op == "read" {
+			if reads++; reads > 1 { // the scan took one
+				clear(p)
+			}
+		}
+		return err
+	}
+	_, err := Open(l.env, dir, Options{})
+	require.ErrorIs(t, err, record.ErrChecksum)
+	require.Equal(t, 2, reads)
+	h.after = nil
+	require.Equal(t, whole, fileBytes(t, dir, 0))
+	requireAll(t, open(t, dir, Options{}), recs(0, 2, 10))
+}
