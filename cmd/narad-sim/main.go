@@ -40,6 +40,7 @@ type flags struct {
 	quiet    bool
 	json     bool
 	hashes   bool
+	failure  failureFlags
 }
 
 func parse(args []string) (f flags, err error) {
@@ -54,6 +55,7 @@ func parse(args []string) (f flags, err error) {
 	set.BoolVar(&f.json, "json", false, "print the summary as JSON")
 	profile := set.String("profile", string(workload.NodeProfile), "kind of world: "+profiles())
 	set.Uint64Var(&f.seed, "seed", 0, "replay this one world with its event log")
+	f.failure.register(set)
 	set.Usage = func() {
 		fmt.Fprintf(set.Output(), "usage: narad-sim [flags]\n       narad-sim mutants [flags]\n\n")
 		set.PrintDefaults()
@@ -62,6 +64,10 @@ func parse(args []string) (f flags, err error) {
 		return f, err
 	}
 	set.Visit(func(v *flag.Flag) { f.single = f.single || v.Name == "seed" })
+	if err := f.failure.check(f.single); err != nil {
+		return f, err
+	}
+	f.single = f.single || f.failure.plan != ""
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
@@ -94,15 +100,15 @@ func runSeeds(args []string) int {
 		return 2
 	}
 	if f.single {
-		return replay(f)
+		return single(f)
 	}
 	return campaign(f)
 }
 
 // replay runs one world with its event log on standard output.
-func replay(f flags) int {
+func replay(f flags, c workload.Case) int {
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
-	o := workload.Options{Seed: f.seed, Profile: f.campaign.Profile}
+	o := c.Options()
 	if !f.quiet {
 		o.Log = out
 	}

@@ -122,6 +122,7 @@ func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)
 	if eng == nil {
 		return unsent
 	}
+	n.run.requests++
 	seen := n.run.watch.call(n, name)
 	outcome := proc.Call(name, e.Now().Add(patience), func() {
 		seen.runs()

@@ -25,14 +25,15 @@ func Profiles() []Profile { return []Profile{NodeProfile, LongProfile} }
 
 // Options say which world to run.
 type Options struct {
-	Seed    uint64
-	Profile Profile   // default NodeProfile
-	Choices []uint32  // replay these instead of the seed's
-	Tail    uint64    // not 0: past the end of Choices draw from this seed, instead of zeros
-	Limits  *Limits   // nil: none
-	Watch   *Watch    // nil: nobody
-	Log     io.Writer // readable event log; nil: none
-	Record  bool      // keep the choices in the result
+	Seed     uint64
+	Profile  Profile   // default NodeProfile
+	Choices  []uint32  // replay these instead of the seed's
+	Tail     uint64    // not 0: past the end of Choices draw from this seed, instead of zeros
+	Limits   *Limits   // nil: none
+	MaxSteps int64     // not 0: fail with sim.ErrSteps after as many
+	Watch    *Watch    // nil: nobody
+	Log      io.Writer // readable event log; nil: none
+	Record   bool      // keep the choices in the result
 }
 
 // Result is what a run gave.
@@ -46,8 +47,11 @@ type Result struct {
 	Real      time.Duration
 	Stats     sim.Stats
 	Used      Limits // that would not have changed it
-	Goals     map[string]int
-	Causes    map[string]int // redeliveries by cause
+
+	PlanChoices int // how many of the first choices decided the plan
+	Operations  int // requests of clients that reached a node, those of the drain among them
+	Goals       map[string]int
+	Causes      map[string]int // redeliveries by cause
 
 	Tried, Accepted, Acked, Delivered int
 	Leases, Commits                   int
@@ -74,6 +78,8 @@ type run struct {
 	limits     *Limits
 	watch      *Watch
 	operations int // calls of clients in the traffic
+	requests   int // that reached a node
+	planned    int // choices that decided the plan
 	strikes    int
 }
 
@@ -86,7 +92,7 @@ const historyBudget = 2 * time.Second
 // Run runs one world to its end.
 func Run(o Options) Result {
 	policy := o.Limits.policy(policyOf(o.Seed))
-	so := sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy, Trace: o.Watch.trace()}
+	so := sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy, Trace: o.Watch.trace(), MaxSteps: o.MaxSteps}
 	if o.Tail != 0 {
 		so.Seed, so.Tail = o.Tail, true
 	}
@@ -98,12 +104,13 @@ func Run(o Options) Result {
 		r.plan = drawPlan(w, policy)
 	}
 	r.plan = o.Limits.cut(r.plan)
+	r.planned = w.Drawn()
 	r.watch.begin(r)
 	if w.Logging() {
 		w.Logf("seed %d: %v", o.Seed, r.plan)
 	}
 	res := r.result(o, r.drive())
-	res.Used = r.used(policy)
+	res.Used, res.PlanChoices, res.Operations = r.used(policy), r.planned, r.requests
 	r.watch.done(res)
 	return res
 }

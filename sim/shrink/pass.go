@@ -1,0 +1,238 @@
+package shrink
+
+import "slices"
+
+// retails is how many other tails are tried beside each coarse candidate.
+const retails = 6
+
+// lucky is how many other tails are tried in one go for a run that happens to be smaller.
+const lucky = 48
+
+// all repeats the passes, the coarse ones first, until none of them helps.
+func (s *search) all() error {
+	passes := []struct {
+		name string
+		run  func() error
+	}{
+		{"cut the end", s.cut},
+		{"lower bounds", s.bounds},
+		{"tame the plan", s.plan},
+		{"other tails", s.otherTails},
+		{"zero by kind", s.kinds},
+		{"zero blocks", s.zero},
+		{"delete blocks", s.remove},
+		{"lower choices", s.lower},
+	}
+	for before := -1; before != s.accepted; {
+		before = s.accepted
+		for _, p := range passes {
+			s.pass = p.name
+			s.tell()
+			if err := p.run(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// with returns the best input with other choices.
+func (s *search) with(choices []uint32) Input { return Input{Choices: choices, Bounds: s.best.Bounds} }
+
+// cut looks for the shortest beginning that fails with zeros behind it.
+func (s *search) cut() error {
+	for {
+		n := len(s.best.Choices)
+		var candidates []Input
+		for _, part := range []int{0, 1, 2, 4, 6, 7} {
+			candidates = append(candidates, s.with(s.best.Choices[:n*part/8]))
+		}
+		if n > 0 {
+			candidates = append(candidates, s.with(s.best.Choices[:n-1]))
+		}
+		if i, err := s.try(candidates); i < 0 || err != nil {
+			return err
+		}
+	}
+}
+
+// variants are in itself and the same with other tails, drawn from behind the plan and from further on.
+func (s *search) variants(in Input) []Input {
+	list := []Input{in}
+	for i := range retails {
+		from := min(s.shown.Plan, len(in.Choices))
+		if i%2 == 1 {
+			from += (len(in.Choices) - from) * i / (retails + 1)
+		}
+		list = append(list, Input{Choices: in.Choices[:from], Tail: s.tail(), Bounds: in.Bounds})
+	}
+	return list
+}
+
+// bounds lowers each bound as far as the run still fails.
+func (s *search) bounds() error {
+	for k := range s.best.Bounds {
+		for {
+			least, now := s.Least[k], s.best.Bounds[k]
+			var candidates []Input
+			for _, v := range steps(least, now) {
+				in := s.with(s.best.Choices)
+				in.Bounds = slices.Clone(in.Bounds)
+				in.Bounds[k] = v
+				candidates = append(candidates, s.variants(in)...)
+			}
+			if i, err := s.try(candidates); err != nil {
+				return err
+			} else if i < 0 || s.best.Bounds[k] >= now {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// steps lists values in [least, now), the lowest first.
+func steps(least, now int64) (list []int64) {
+	for _, v := range []int64{least, least + (now-least)/8, least + (now-least)/4, least + (now-least)/2, now - (now-least)/8, now - 1} {
+		if v < now && v >= least && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// plan lowers the choices that decide what kind of run it is.
+func (s *search) plan() error {
+	for i := 0; i < min(s.shown.Plan, len(s.best.Choices)); i++ {
+		v := s.best.Choices[i]
+		var candidates []Input
+		for _, lower := range steps(0, int64(v)) {
+			c := slices.Clone(s.best.Choices)
+			c[i] = uint32(lower)
+			candidates = append(candidates, s.variants(s.with(c))...)
+			if len(candidates) > 3*(retails+1) {
+				break
+			}
+		}
+		if _, err := s.try(candidates); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// otherTails looks for a run of the same kind that happens to be smaller.
+func (s *search) otherTails() error {
+	for {
+		var candidates []Input
+		for i := range lucky {
+			from := min(s.shown.Plan, len(s.best.Choices))
+			from += (len(s.best.Choices) - from) * (i % 4) / 4
+			candidates = append(candidates, Input{Choices: s.best.Choices[:from], Tail: s.tail(), Bounds: s.best.Bounds})
+		}
+		if found, err := s.tryBest(candidates); err != nil || !found {
+			return err
+		}
+	}
+}
+
+// kinds zeroes all choices that were drawn at the same place: all latencies of syncs, all picks of the scheduler.
+func (s *search) kinds() error {
+	if s.Label == nil {
+		return nil
+	}
+	tried := map[string]bool{}
+	for {
+		labels := s.Label(s.best)
+		kind := ""
+		for i, l := range labels {
+			if i < len(s.best.Choices) && s.best.Choices[i] != 0 && !tried[l] {
+				kind = l
+				break
+			}
+		}
+		if kind == "" {
+			return nil
+		}
+		tried[kind] = true
+		c := slices.Clone(s.best.Choices)
+		for i, l := range labels {
+			if i < len(c) && l == kind {
+				c[i] = 0
+			}
+		}
+		if _, err := s.try([]Input{s.with(c)}); err != nil {
+			return err
+		}
+	}
+}
+
+// zero makes blocks tame, the largest first.
+func (s *search) zero() error {
+	return s.blocks(func(c []uint32, from, to int) []uint32 {
+		if !slices.ContainsFunc(c[from:to], func(v uint32) bool { return v != 0 }) {
+			return nil
+		}
+		c = slices.Clone(c)
+		clear(c[from:to])
+		return c
+	})
+}
+
+// remove deletes blocks, the largest first.
+func (s *search) remove() error {
+	return s.blocks(func(c []uint32, from, to int) []uint32 { return slices.Delete(slices.Clone(c), from, to) })
+}
+
+// blocks tries a change on every block of every length that is a power of two, from the end to the start: what
+// comes late shifts least.
+func (s *search) blocks(change func(c []uint32, from, to int) []uint32) error {
+	length := 1
+	for length < len(s.best.Choices)/2 {
+		length *= 2
+	}
+	for ; length > 0; length /= 2 {
+		for end := len(s.best.Choices); end > 0; {
+			var candidates []Input
+			var ends []int
+			for at := end; at > 0 && len(candidates) < 4*s.Workers; at -= length {
+				if c := change(s.best.Choices, max(0, at-length), at); c != nil {
+					candidates, ends = append(candidates, s.with(c)), append(ends, at)
+				}
+				end = at - length
+			}
+			i, err := s.try(candidates)
+			if err != nil {
+				return err
+			}
+			if i >= 0 {
+				end = min(ends[i]-length, len(s.best.Choices))
+			}
+		}
+	}
+	return nil
+}
+
+// lower halves single choices.
+func (s *search) lower() error {
+	for i := len(s.best.Choices) - 1; i >= 0; i-- {
+		for i < len(s.best.Choices) && s.best.Choices[i] > 1 {
+			v := s.best.Choices[i]
+			var candidates []Input
+			for _, lower := range []uint32{1, v >> 16, v >> 4, v / 2, v - 1} {
+				if lower == 0 || lower >= v {
+					continue
+				}
+				c := slices.Clone(s.best.Choices)
+				c[i] = lower
+				candidates = append(candidates, s.with(c))
+			}
+			if found, err := s.try(candidates); err != nil {
+				return err
+			} else if found < 0 {
+				break
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package workload
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"narad/sim"
+	"narad/sim/shrink"
+)
+
+// Weights of what there is to read in a run: a fault weighs as much as so many client operations.
+const faultWeight = 5
+
+// stepsFactor bounds how much longer than the first run a candidate may get, in steps.
+const stepsFactor = 3
+
+// Shrink looks for a smaller case that fails with the same fingerprint. Of o it takes the budget, the workers and
+// the progress.
+func Shrink(ctx context.Context, c Case, o shrink.Options) (Case, shrink.Result, error) {
+	first := c.Options()
+	first.Record = true
+	r := Run(first)
+	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000}
+	o.Run, o.Label, o.Least = at.run, at.label, leastLimits
+	all := at.outcome(r)
+	in := shrink.Input{Choices: r.Choices, Bounds: all.Bounds}
+	res, err := shrink.Shrink(ctx, in, o)
+	if err != nil {
+		return c, res, err
+	}
+	c.Choices, c.Limits = res.Input.Choices, boundsToLimits(res.Input.Bounds)
+	final := c.Options()
+	c.saw(Run(final))
+	return c, res, nil
+}
+
+type shrinker struct {
+	c     Case
+	steps int64
+}
+
+func (s *shrinker) options(in shrink.Input) Options {
+	o := s.c.Options()
+	o.Choices, o.Tail, o.Limits = in.Choices, in.Tail, boundsToLimits(in.Bounds)
+	if o.Choices == nil {
+		o.Choices = []uint32{}
+	}
+	o.Record, o.MaxSteps = true, s.steps
+	return o
+}
+
+func (s *shrinker) run(in shrink.Input) shrink.Outcome { return s.outcome(Run(s.options(in))) }
+
+func (s *shrinker) outcome(r Result) shrink.Outcome {
+	return shrink.Outcome{
+		Fingerprint: Fingerprint(r.Err), Choices: r.Choices, Bounds: limitsToBounds(r.Used), Plan: r.PlanChoices,
+		Weight: int64(r.Operations + faultWeight*r.Faults()),
+	}
+}
+
+// label names where each choice of a run is drawn.
+func (s *shrinker) label(in shrink.Input) (labels []string) {
+	o := s.options(in)
+	o.Watch = &Watch{Trace: sim.Trace{Choice: func(sim.Choice) { labels = append(labels, shrink.Site()) }}}
+	Run(o)
+	return labels
+}
+
+// leastLimits are the smallest values of the limits, in the order of limitsToBounds.
+var leastLimits = []int64{0, 0, 0, 0, 0, 1, 1, 1, 1}
+
+// limitsToBounds lists the limits in the order in which lowering them pays most.
+func limitsToBounds(l Limits) []int64 {
+	return []int64{
+		int64(l.Policy), int64(l.Operations), int64(l.Strikes), int64(l.Producers), int64(l.Consumers), int64(l.Topics),
+		int64(l.Partitions), int64(l.Traffic / time.Millisecond), int64(l.Size),
+	}
+}
+
+func boundsToLimits(b []int64) *Limits {
+	return &Limits{
+		Policy: int(b[0]), Operations: int(b[1]), Strikes: int(b[2]), Producers: int(b[3]), Consumers: int(b[4]), Topics: int(b[5]),
+		Partitions: int(b[6]), Traffic: time.Duration(b[7]) * time.Millisecond, Size: int(b[8]),
+	}
+}
+
+// Faults counts what went wrong in the world, not in the engine.
+func (r *Result) Faults() int {
+	n := r.Stats.ProcessCrashes + r.Stats.PowerLosses + r.Stats.Pauses
+	for _, k := range r.Stats.Faults { // order-free: sums
+		n += k
+	}
+	return n
+}
+
+// Neighbours varies single decisions of a failing case; see [shrink.Neighbours].
+func Neighbours(c Case, o shrink.NeighbourOptions) ([]shrink.Decision, error) {
+	r := Run(c.Options())
+	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000}
+	bounds := limitsToBounds(r.Used)
+	if c.Limits != nil {
+		bounds = limitsToBounds(*c.Limits)
+	}
+	o.Run = func(choices []uint32) string {
+		return at.run(shrink.Input{Choices: choices, Bounds: bounds}).Fingerprint
+	}
+	o.Fingerprint = Fingerprint(r.Err)
+	var drawn []shrink.Drawn
+	again := c.Options()
+	open := map[int64][]int{} // decisions of a task about which no line was logged yet
+	again.Watch = &Watch{Trace: sim.Trace{
+		Choice: func(v sim.Choice) {
+			open[v.Task.ID()] = append(open[v.Task.ID()], len(drawn))
+			drawn = append(drawn, shrink.Drawn{At: v.At.Sub(0), Task: v.Task.String(), Site: shrink.Site(), N: v.N, Value: v.Value})
+		},
+		Line: func(l sim.Line) {
+			for _, i := range open[l.Task.ID()] {
+				drawn[i].Then = l.Text
+			}
+			delete(open, l.Task.ID())
+		},
+	}}
+	Run(again)
+	o.Drawn = slices.Clip(drawn)
+	return shrink.Neighbours(o)
+}
