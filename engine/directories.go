@@ -154,6 +154,7 @@ func (e *Engine) adoptTopic(info Topic) error {
 		return fmt.Errorf("topic %s: the directory belongs to incarnation %q, the topic is incarnation %q", info.Name, id, info.ID)
 	}
 	e.swapTopic(nil, newTopic(e, info, true))
+	e.emit(TopicOpened{info})
 	return nil
 }
 

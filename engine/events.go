@@ -189,7 +189,7 @@ type (
 		Err    error
 	}
 	// PumpPass reports that the pump begins to serve a topic.
-	PumpPass struct{ Topic string }
+	PumpPass struct{ Topic, Incarnation string }
 	// PumpPutBack reports a waiter that the pump could not serve; Again says that the flag had been cleared
 	// meanwhile, so that the topic is pumped once more (PUMP-07).
 	PumpPutBack struct {

@@ -2,6 +2,8 @@ package engine
 
 // Events of the life cycle of topics.
 type (
+	// TopicOpened reports a topic that was found at the start.
+	TopicOpened struct{ Topic Topic }
 	// TopicAltered reports settings that are durable and about to be in effect.
 	TopicAltered struct{ Topic Topic }
 	// TopicDeleted reports a topic that is durably gone. Its partitions end a little later.
@@ -43,6 +45,7 @@ const (
 	DropIdle                // nobody used it; it is made again from its files
 )
 
+func (TopicOpened) isEvent()  {}
 func (TopicAltered) isEvent() {}
 func (TopicDeleted) isEvent() {}
 func (TopicPurged) isEvent()  {}

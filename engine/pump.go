@@ -176,7 +176,7 @@ func (p *pump) next() (t *topic, stopping bool) {
 // serve pumps one topic: pinned queues first, because a pinned consumer can take from nowhere else (PUMP-18).
 func (p *pump) serve(t *topic) {
 	if p.engine.listening() {
-		p.engine.emit(PumpPass{t.info.Name})
+		p.engine.emit(PumpPass{t.info.Name, t.info.ID})
 	}
 	for i := t.waiting.nextPinned(0); i >= 0; i = t.waiting.nextPinned(i + 1) {
 		p.serveFIFO(t, i)
@@ -194,6 +194,7 @@ func (p *pump) serveFIFO(t *topic, partition int32) {
 		}
 		p.engine.env.Point("engine: waiter popped, not served")
 		d, err := t.scan(partition, HandoutPump)
+		p.engine.env.Point("engine: scanned for a waiter, not answered")
 		if errors.Is(err, ErrEmpty) || transient(err) {
 			p.putBack(t, w, transient(err))
 			return

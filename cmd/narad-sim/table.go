@@ -30,7 +30,7 @@ func table(s workload.Summary, c workload.Campaign) string {
 	row("graceful stops", "%d", x.GracefulStops)
 	row("disk", "%d calls, %d stalls, %d unsynced sectors lost, %d writes torn, %d names lost, %d writes cut by a crash", x.Stats.DiskOps, x.Stats.Stalls, x.Stats.Losses.SectorsLost, x.Stats.Losses.TornWrites, x.Stats.Losses.NamesLost, x.Stats.PartialWrites)
 	row("messages", "%d tried, %d accepted, %d acked", x.Tried, x.Accepted, x.Acked)
-	row("engine", "%d commits, %d leases, %d deliveries seen by clients", x.Commits, x.Leases, x.Delivered)
+	row("engine", "%d commits, %d leases, %d deliveries seen by clients; at rest and checked %d times", x.Commits, x.Leases, x.Delivered, x.Quiets)
 	row("redeliveries", "%s", counts(x.Causes))
 	row("porcupine", "%d histories of stored copies legal, %d not decided", x.Histories, x.UnknownHistories)
 	row("goals reached", "%s", counts(x.Goals))

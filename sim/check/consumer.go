@@ -130,7 +130,7 @@ func (n *Node) levelled(p *part, v committer.Levelled) {
 func (n *Node) tickDone(v committer.TickDone) {
 	t := &n.ticks
 	end := n.now()
-	start := end - int64(v.Took)
+	start := end - int64(v.Took) - int64(v.Took)/1_000_000*driftPPM - 1000 // Took is by the machine's clock
 	if t.seen && n.pausedUntil < env.Instant(t.lastStart) {
 		due := max(t.lastStart+int64(n.tick), t.lastEnd)
 		if late := time.Duration(start - due); late > n.slack() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"narad/engine"
+	"narad/inflight"
 	"narad/sim/model"
 )
 
@@ -73,6 +74,26 @@ func (m *Messages) Counts() (tried, accepted, acked, delivered int) {
 
 // Delivered checks what a client received (INV-01, DEL-17) and returns the message's identity.
 func (m *Messages) Delivered(node string, d *engine.Delivery) (int, error) {
+	id, err := m.provenance(node, d)
+	if err != nil {
+		return 0, err
+	}
+	e := &m.list[id]
+	e.deliveries++
+	e.copies[place{node, engine.Key{Topic: d.Topic, Partition: d.Partition}, d.Offset}] = true
+	return id, nil
+}
+
+// Replayed checks what a client read without a lease.
+func (m *Messages) Replayed(node string, d *engine.Delivery) error {
+	_, err := m.provenance(node, d)
+	if err == nil && d.Handle != (inflight.Handle{}) {
+		err = model.Violate("INV-18", "a replay answered handle %v, there is no lease behind it", d.Handle)
+	}
+	return err
+}
+
+func (m *Messages) provenance(node string, d *engine.Delivery) (int, error) {
 	var id int
 	if _, err := fmt.Sscanf(string(d.Payload[:min(len(d.Payload), 11)]), "m%09d ", &id); err != nil || id >= len(m.list) {
 		return 0, model.Violate("INV-01", "a message was delivered that nobody produced: %q", d.Payload[:min(len(d.Payload), 40)])
@@ -86,9 +107,30 @@ func (m *Messages) Delivered(node string, d *engine.Delivery) (int, error) {
 	case !bytes.Equal(e.payload, d.Payload):
 		return 0, model.Violate("INV-01", "message %d was delivered with other bytes than it was produced with", id)
 	}
-	e.deliveries++
-	e.copies[place{node, engine.Key{Topic: d.Topic, Partition: d.Partition}, d.Offset}] = true
 	return id, nil
+}
+
+// Batch checks the bounds of a batch that a client received (INV-28): asked is how many messages it wanted, fits, if not
+// 0, how many its answer had room for.
+func Batch(answers []*engine.Delivery, asked, fits int) error {
+	bytes, last := 0, map[int32]int64{}
+	for i, d := range answers {
+		if before, seen := last[d.Partition]; seen && d.Offset <= before {
+			return model.Violate("INV-28", "a batch has offset %d of partition %d after offset %d", d.Offset, d.Partition, before)
+		}
+		last[d.Partition] = d.Offset
+		if bytes >= engine.MaxConsumeBytes {
+			return model.Violate("INV-28", "a batch goes on after %d bytes with message %d", bytes, i)
+		}
+		bytes += d.Size()
+	}
+	switch n := len(answers); {
+	case n == 0:
+		return model.Violate("INV-28", "a batch was answered without a message and without an error")
+	case n > min(asked, engine.MaxConsumeBatch), fits > 0 && n > fits:
+		return model.Violate("INV-28", "a batch of %d was answered, %d were asked for, %d fit", n, asked, fits)
+	}
+	return nil
 }
 
 // Acked notes the answer to an ack: ok, or none.

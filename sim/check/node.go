@@ -38,14 +38,16 @@ type Node struct {
 	parts       map[engine.Key]*part
 	order       []*part
 	log         walShadow
+	waiters     map[topicKey]*waitShadow // of the current life
+	topics      []topicKey               // of waiters, in the order of their first event
 	ticks       tickShadow
 
 	// Causes counts redeliveries by what ended the lease before.
 	Causes map[model.Ending]int
 	// Goals counts the situations S-nn that were reached.
 	Goals map[string]int
-	// Leases, Acks and Commits count what happened.
-	Leases, Acks, Commits int
+	// Leases, Acks and Commits count what happened, Quiets the instants at which all was at rest.
+	Leases, Acks, Commits, Quiets int
 }
 
 // part is one partition of the node.
@@ -56,6 +58,12 @@ type part struct {
 	copies map[int64]*copyHistory
 	order  []*copyHistory // by first operation
 	slots  slotShadow
+
+	unanswered  map[int64]int64 // reservations by offset, their nonce, that no request was given yet
+	freedByAck  bool            // the last ack found the partition at its in-flight cap, and nothing was leased since
+	allReserved bool            // the last reserve found everything in the window leased or settled
+	opened      int             // the life in which the log was opened last
+	dispatched  uint64          // highest sequence number committed in this life
 }
 
 // never is before the start of every world.
@@ -75,6 +83,7 @@ func (n *Node) Listen() func(engine.Event) {
 	n.closing = false
 	life := n.life
 	n.ticks = tickShadow{}
+	n.forgetWaiters()
 	n.booted = n.World.Now() // a life that ends in its recovery vouches for nothing of the one before
 	return func(v engine.Event) {
 		if life != n.life {
@@ -84,6 +93,15 @@ func (n *Node) Listen() func(engine.Event) {
 			n.World.Logf("%s", describeEvent(v))
 		}
 		n.see(v)
+	}
+}
+
+// forgetWaiters begins with empty queues.
+func (n *Node) forgetWaiters() {
+	n.waiters, n.topics = map[topicKey]*waitShadow{}, nil
+	for _, p := range n.order {
+		p.dispatched = 0
+		clear(p.unanswered)
 	}
 }
 
@@ -169,7 +187,7 @@ func (n *Node) Topic(t engine.Topic) {
 			continue
 		}
 		p := &part{
-			key: key, topic: t, copies: map[int64]*copyHistory{}, slots: newSlotShadow(),
+			key: key, topic: t, copies: map[int64]*copyHistory{}, slots: newSlotShadow(), unanswered: map[int64]int64{},
 			model: model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
 		}
 		n.parts[key] = p
@@ -183,25 +201,40 @@ func (n *Node) see(v engine.Event) {
 		n.serving, n.booted = true, n.World.Now()
 	case engine.TopicCreated:
 		n.Topic(v.Topic)
+	case engine.TopicOpened: // it may have been created by a call that a crash cut short
+		n.Topic(v.Topic)
 	case engine.Accepted:
 		n.fail(n.log.accepted(v.Seq))
 	case engine.WAL:
 		n.seeWAL(v.Event)
 	case engine.Dispatched:
 		n.log.dispatched(v.Seq)
+		n.inOrder(n.parts[v.Key], v)
 	case engine.DispatchFailed:
 		n.Messages.resent += v.Records
 	case engine.Log:
 		n.seeLog(n.parts[v.Key], v.Event)
 	case engine.Consumer:
 		n.seeConsumer(v.Event)
-	case engine.PumpPutBack:
-		if v.Again {
-			n.Goal("S-01") // the pump put a waiter back, found the flag cleared and ran again
-		}
+	case engine.RecordHeld:
+		n.fail(model.Violate("INV-03", "record %d of the ingress log fits no topic although none was deleted: %v", v.Seq, v.Err))
+	case engine.DestinationHung:
+		n.Goal("a hung commit gave up its slot")
+	case engine.DestinationBehind:
+		n.Goal("records of one destination were passed over")
+	case engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed, engine.PumpPass, engine.PumpPutBack:
+		n.seeWaiter(v)
 	default:
 		n.seeShard(v)
 	}
+}
+
+// inOrder checks that within a life no record of a partition overtakes an earlier one (ORD-02).
+func (n *Node) inOrder(p *part, v engine.Dispatched) {
+	if v.Seq <= p.dispatched {
+		n.failPart(p, model.Violate("ORD-02", "record %d was committed after record %d of the same partition", v.Seq, p.dispatched))
+	}
+	p.dispatched = v.Seq
 }
 
 func (n *Node) seeWAL(v wal.Event) {
@@ -213,6 +246,10 @@ func (n *Node) seeWAL(v wal.Event) {
 func (n *Node) seeLog(p *part, v segment.Event) {
 	switch v := v.(type) {
 	case segment.Recovered:
+		if v.Next > p.model.HW {
+			n.storedUnconfirmed(p)
+		}
+		p.opened = n.life
 		n.failPart(p, p.model.Advance(v.Next))
 	case segment.Committed:
 		n.Commits++
@@ -220,6 +257,15 @@ func (n *Node) seeLog(p *part, v segment.Event) {
 			n.failPart(p, model.Violate("INV-04", "commit at offset %d, the high watermark was %d: offsets are dense (LOG-07)", v.Base, p.model.HW))
 		}
 		n.failPart(p, p.model.Advance(v.Next))
+	}
+}
+
+// storedUnconfirmed notes that a log holds more than was ever confirmed.
+func (n *Node) storedUnconfirmed(p *part) {
+	if p.opened == n.life {
+		n.Goal("S-39") // a commit was stored, its answer was a failure, and it is sent again
+	} else {
+		n.Goal("S-43") // the owner crashed between the sync and raising the high watermark
 	}
 }
 
@@ -237,10 +283,15 @@ func (n *Node) seeShard(v engine.Event) {
 	case engine.Settled:
 		p := n.parts[v.Key]
 		n.Acks++
+		p.freedByAck = p.model.Leases() == int(p.topic.MaxInFlight)
 		if v.Offset > v.Committed && int(p.topic.MaxAckedAhead) <= p.model.Ahead() {
 			n.Goal("S-09") // acked-ahead above its cap
 		}
 		n.failPart(p, p.model.Ack(v.Offset, v.Nonce, v.Committed, int64(v.At)))
+	case engine.Delivered:
+		n.delivered(n.parts[v.Key], v)
+	case engine.Withheld:
+		n.withheld(n.parts[v.Key], v)
 	case engine.LeaseExtended:
 		p := n.parts[v.Key]
 		n.failPart(p, p.model.Extend(v.Lease.Offset, v.Lease.Nonce, int64(v.Lease.Expiry), int64(v.At)))
@@ -248,6 +299,10 @@ func (n *Node) seeShard(v engine.Event) {
 		n.leaseEnded(n.parts[v.Key], v)
 	case engine.LeasesExpired:
 		p := n.parts[v.Key]
+		if p.allReserved {
+			n.Goal("S-10") // an all_reserved window ended by expiry
+			p.allReserved = false
+		}
 		n.failPart(p, p.model.Expire(v.Count, int64(v.At)))
 	case engine.HandleRefused:
 		n.refused(n.parts[v.Key], v)
@@ -273,13 +328,29 @@ func (n *Node) leased(p *part, v engine.Leased) {
 	if why != model.NeverLeased {
 		n.Causes[why]++
 	}
+	p.unanswered[v.Lease.Offset] = v.Lease.Nonce
 	if v.Handout == engine.HandoutPump {
+		n.waitersOf(v.Key.Topic, v.Incarnation).pumped = v.Key.Partition
+		if p.freedByAck { // S-04: an ack took the partition from capped to uncapped
+			n.Goal("S-04")
+		}
 		switch why {
 		case model.Expired, model.Nacked:
 			n.Goal("S-03") // a waiter served by expiry or nack alone
 		}
 	}
+	p.freedByAck = false
 	n.reserveOp(p, v)
+}
+
+// withheld follows why a partition had nothing to hand out.
+func (n *Node) withheld(p *part, v engine.Withheld) {
+	switch v.Outcome {
+	case inflight.AheadCap:
+		n.Goal("S-08") // acked-ahead at its cap, the hole leased
+	case inflight.AllReserved:
+		p.allReserved = true
+	}
 }
 
 func (n *Node) leaseEnded(p *part, v engine.LeaseEnded) {
@@ -289,6 +360,8 @@ func (n *Node) leaseEnded(p *part, v engine.LeaseEnded) {
 		how = model.Nacked
 	case engine.CauseCancel:
 		n.Goal("S-02") // a cancel met a hand-over
+	case engine.CauseCut:
+		n.Goal("a batch was cut")
 	}
 	n.failPart(p, p.model.End(v.Offset, v.Nonce, int64(v.At), how))
 	if how == model.GivenBack {
@@ -314,6 +387,14 @@ func snapshot(s inflight.State, at int64) *model.Snapshot {
 		m.Ahead[o] = true
 	}
 	return m
+}
+
+// Stored returns the high watermark of a partition as far as it was announced.
+func (n *Node) Stored(topic string, partition int32) int64 {
+	if p := n.parts[engine.Key{Topic: topic, Partition: partition}]; p != nil {
+		return p.model.HW
+	}
+	return 0
 }
 
 // Closed reports whether a graceful stop has begun in this life.

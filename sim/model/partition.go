@@ -413,3 +413,16 @@ func (p *Partition) endLife() {
 	p.open = false
 	p.taken = nil
 }
+
+// Reservable returns the offset that a reserve would hand out now, and false when there is none or a cap withholds it.
+// Leases count until the owner has released them.
+func (p *Partition) Reservable(maxInFlight, maxAhead int) (int64, bool) {
+	if !p.open || len(p.leases) >= maxInFlight {
+		return 0, false
+	}
+	hole := p.committed + 1
+	for hole < p.HW && p.occupied(hole) {
+		hole++
+	}
+	return hole, hole < p.HW && (len(p.settled) < maxAhead || hole == p.committed+1)
+}

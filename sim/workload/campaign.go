@@ -127,6 +127,7 @@ func (t *Result) sum(r Result) {
 	t.Delivered += r.Delivered
 	t.Leases += r.Leases
 	t.Commits += r.Commits
+	t.Quiets += r.Quiets
 	t.GracefulStops += r.GracefulStops
 	t.RecoveryCrashes += r.RecoveryCrashes
 	t.Histories += r.Histories

@@ -6,6 +6,7 @@ import (
 
 	"narad/engine"
 	"narad/inflight"
+	"narad/sim/check"
 	"narad/sim/model"
 )
 
@@ -40,59 +41,135 @@ func (n *node) consumeLoop() {
 		c.partition = int32(r.w.Choose(c.spec.Partitions))
 	}
 	for !r.stopping {
-		d := c.receive(4*time.Second - r.w.Duration(0, 4*time.Second))
-		if d != nil {
-			c.treat(*d)
+		got := c.receive(r.w.Duration(0, r.plan.Wait))
+		for _, h := range got {
+			c.treat(h)
+		}
+		if len(got) > 0 {
 			continue
 		}
 		c.ackHeld()
-		r.e.Sleep(100*time.Millisecond - r.w.Duration(0, 100*time.Millisecond))
+		if percent(r.w, r.plan.Habits.Replay) {
+			c.replay()
+		}
+		r.e.Sleep(r.w.Duration(0, r.plan.Pause))
 	}
 	c.ackHeld()
 }
 
-// receive asks for one message. It returns nil when none came, whatever the reason.
-func (c *consumer) receive(wait time.Duration) *held {
+// receive asks for one message, or for a batch. It returns nothing when none came, whatever the reason.
+func (c *consumer) receive(wait time.Duration) []held {
 	n, r := c.node, c.node.run
-	if r.w.Choose(4) == 3 {
+	if r.w.Choose(4) == 0 {
 		wait = 0
 	}
-	req := &engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait}
+	q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait}}
+	if percent(r.w, r.plan.Habits.Batch) {
+		q.count = 1 + r.w.Choose(20)
+		if r.w.Choose(3) == 0 {
+			q.limit(1 + r.w.Choose(10))
+		}
+	}
 	patience := wait + 20*time.Second
 	leaves := percent(r.w, r.plan.Habits.Cancel)
 	if leaves {
 		patience = r.w.Duration(0, wait)
 	}
-	var d *engine.Delivery
-	var err error
-	got := n.call("consume", patience, func(eng *engine.Engine) {
-		found, ferr := eng.Consume(req)
-		d, err = found, ferr
-	})
+	got := n.call("consume", patience, q.ask)
 	if got == unknown && leaves {
-		n.call("cancel", time.Second, func(*engine.Engine) { req.Cancel() })
+		n.call("cancel", time.Second, func(*engine.Engine) { q.req.Cancel() })
 	}
 	if got != answered {
 		return nil
 	}
-	return c.accept(d, err)
+	return c.accept(q)
 }
 
-func (c *consumer) accept(d *engine.Delivery, err error) *held {
+// question is a consume and its answer.
+type question struct {
+	req     engine.ConsumeRequest
+	count   int // 0: not a batch
+	fits    int // messages that the answer has room for, with a limit
+	answers []*engine.Delivery
+	err     error
+}
+
+// limit lets an answer have room for n messages only.
+func (q *question) limit(n int) {
+	q.fits = n
+	asked := 0
+	q.req.Fit = func(*engine.Delivery) bool {
+		asked++
+		return asked <= n
+	}
+}
+
+func (q *question) ask(eng *engine.Engine) {
+	if q.count > 0 {
+		q.answers, q.err = eng.ConsumeBatch(&q.req, q.count)
+		return
+	}
+	d, err := eng.Consume(&q.req)
+	if q.err = err; err == nil {
+		q.answers = []*engine.Delivery{d}
+	}
+}
+
+func (c *consumer) accept(q *question) (got []held) {
 	r := c.node.run
-	switch {
-	case err == nil:
-		id, verr := r.messages.Delivered(c.node.name, d)
-		if verr != nil {
-			r.w.Fail(verr)
-			return nil
-		}
-		return &held{id, d.Handle}
-	case errors.Is(err, engine.ErrEmpty), errors.Is(err, engine.ErrClosed), errors.Is(err, engine.ErrCancelled):
+	if q.err != nil {
+		c.refused(q.err)
 		return nil
 	}
-	r.fail("INV-02", "%s: consume from %s failed on a healthy disk: %v", c.node.name, c.spec.Name, err)
-	return nil
+	if q.count > 0 {
+		if err := check.Batch(q.answers, q.count, q.fits); err != nil {
+			r.w.Fail(err)
+			return nil
+		}
+	}
+	for _, d := range q.answers {
+		id, err := r.messages.Delivered(c.node.name, d)
+		if err != nil {
+			r.w.Fail(err)
+			return nil
+		}
+		got = append(got, held{id, d.Handle})
+	}
+	return got
+}
+
+// refused judges the error of a consume.
+func (c *consumer) refused(err error) {
+	switch {
+	case errors.Is(err, engine.ErrEmpty), errors.Is(err, engine.ErrClosed), errors.Is(err, engine.ErrCancelled):
+	case c.node.run.plan.ReadErrors > 0: // the disk answers so
+	default:
+		c.node.run.fail("INV-02", "%s: consume from %s failed on a healthy disk: %v", c.node.name, c.spec.Name, err)
+	}
+}
+
+// replay reads a stored message again, settled or not (CON-09).
+func (c *consumer) replay() {
+	n, r := c.node, c.node.run
+	partition, offset := int32(r.w.Choose(c.spec.Partitions)), int64(r.w.Choose(200))
+	var d *engine.Delivery
+	var err error
+	before := n.check.Stored(c.spec.Name, partition)
+	if n.call("replay", 20*time.Second, func(eng *engine.Engine) { d, err = eng.Replay(c.spec.Name, partition, offset) }) != answered {
+		return
+	}
+	switch {
+	case err == nil:
+		if verr := r.messages.Replayed(n.name, d); verr != nil {
+			r.w.Fail(verr)
+		}
+	case errors.Is(err, engine.ErrEmpty):
+		if offset < before {
+			r.fail("INV-04", "%s: replay of offset %d of %s/%d found nothing, the high watermark was %d (Q-50)", n.name, offset, c.spec.Name, partition, before)
+		}
+	default:
+		c.refused(err)
+	}
 }
 
 // treat decides what becomes of a message.
@@ -134,12 +211,20 @@ func (c *consumer) treat(h held) {
 	}
 }
 
-// ackHeld acks what was collected, in any order.
+// ackHeld acks what was collected, in any order, one by one or in one go.
 func (c *consumer) ackHeld() {
-	for len(c.held) > 0 {
-		i := c.node.run.w.Choose(len(c.held))
-		h := c.held[i]
-		c.held = append(c.held[:i], c.held[i+1:]...)
+	r := c.node.run
+	for i := len(c.held) - 1; i > 0; i-- {
+		j := r.w.Choose(i + 1)
+		c.held[i], c.held[j] = c.held[j], c.held[i]
+	}
+	hs := c.held
+	c.held = nil
+	if len(hs) > 1 && percent(r.w, r.plan.Habits.Batch) {
+		c.settleBatch(hs)
+		return
+	}
+	for _, h := range hs {
 		c.ack(h)
 	}
 }
@@ -148,17 +233,48 @@ func (c *consumer) ack(h held) { c.settle(h, model.OpAck, (*engine.Engine).Ack) 
 
 // settle acks, extends or nacks, and writes into the history what came of it.
 func (c *consumer) settle(h held, op model.CopyOp, do func(*engine.Engine, string, inflight.Handle) error) {
+	c.settleAll([]held{h}, op, func(eng *engine.Engine, topic string, handles []inflight.Handle) []error {
+		return []error{do(eng, topic, handles[0])}
+	})
+}
+
+// settleBatch acks many handles with one call.
+func (c *consumer) settleBatch(hs []held) {
+	c.settleAll(hs, model.OpAck, func(eng *engine.Engine, topic string, handles []inflight.Handle) []error {
+		return eng.AckBatch(topic, handles, engine.OpAck)
+	})
+}
+
+func (c *consumer) settleAll(hs []held, op model.CopyOp, do func(*engine.Engine, string, []inflight.Handle) []error) {
 	n, r := c.node, c.node.run
 	call := int64(r.w.Now())
-	var err error
+	handles := make([]inflight.Handle, len(hs))
+	for i, h := range hs {
+		handles[i] = h.handle
+	}
+	var errs []error
 	life := n.boots
 	got := n.call("settle", 20*time.Second, func(eng *engine.Engine) {
-		err = do(eng, c.spec.Name, h.handle)
-		if err == nil && op == model.OpAck && life == n.boots {
-			n.check.AckReturned(c.spec.Name, h.handle)
+		errs = do(eng, c.spec.Name, handles)
+		for i, err := range errs {
+			if err == nil && op == model.OpAck && life == n.boots {
+				n.check.AckReturned(c.spec.Name, handles[i])
+			}
 		}
 	})
 	ret := int64(r.w.Now())
+	for i, h := range hs {
+		var err error
+		if got == answered {
+			err = errs[i]
+		}
+		c.settled(h, op, got, err, call, ret)
+	}
+}
+
+// settled writes the outcome of one handle into the history.
+func (c *consumer) settled(h held, op model.CopyOp, got answer, err error, call, ret int64) {
+	n, r := c.node, c.node.run
 	var out model.CopyOutput
 	switch {
 	case got == unsent, got == answered && errors.Is(err, engine.ErrClosed):
@@ -175,4 +291,17 @@ func (c *consumer) settle(h held, op model.CopyOp, do func(*engine.Engine, strin
 	if op == model.OpAck && out != model.Gone {
 		r.messages.Acked(h.message, out == model.OK)
 	}
+}
+
+// settleHere acks from within the process.
+func (c *consumer) settleHere(eng *engine.Engine, h held) {
+	call, life := int64(c.node.run.w.Now()), c.node.boots
+	err := eng.Ack(c.spec.Name, h.handle)
+	if life != c.node.boots {
+		return
+	}
+	if err == nil {
+		c.node.check.AckReturned(c.spec.Name, h.handle)
+	}
+	c.settled(h, model.OpAck, answered, err, call, int64(c.node.run.w.Now()))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"narad/engine"
+	"narad/sim"
 )
 
 // heal ends all faults: from here on everything must go well.
@@ -12,6 +13,8 @@ func (r *run) heal() {
 	r.draining = true
 	for _, n := range r.nodes {
 		n.m.Disarm()
+		n.m.ClearFaults()
+		n.m.SetLatency(sim.DefaultLatency())
 	}
 }
 
@@ -49,25 +52,23 @@ func (r *run) drain() bool {
 func (n *node) drainLoop(topic int) {
 	c := n.newConsumer(topic)
 	for !n.run.drained {
-		if h := c.receiveOnce(2 * time.Second); h != nil {
-			c.ack(*h)
-			continue
+		got := c.receiveOnce(2 * time.Second)
+		for _, h := range got {
+			c.ack(h)
 		}
-		n.run.e.Sleep(20 * time.Millisecond)
+		if len(got) == 0 {
+			n.run.e.Sleep(20 * time.Millisecond)
+		}
 	}
 }
 
 // receiveOnce is receive without bad habits.
-func (c *consumer) receiveOnce(wait time.Duration) *held {
-	var d *engine.Delivery
-	var err error
-	got := c.node.call("consume", wait+time.Minute, func(eng *engine.Engine) {
-		d, err = eng.Consume(&engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait})
-	})
-	if got != answered {
+func (c *consumer) receiveOnce(wait time.Duration) []held {
+	q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait}}
+	if c.node.call("consume", wait+time.Minute, q.ask) != answered {
 		return nil
 	}
-	return c.accept(d, err)
+	return c.accept(q)
 }
 
 // restartQuietly stops every node gracefully and starts it again: nothing may be delivered any more (REC-07).

@@ -30,6 +30,7 @@ type node struct {
 	engine  *engine.Engine // nil while the node is down or recovering
 	boots   int
 	stopped bool // by the story: the supervisor lets it lie
+	parked  int  // consumers that do nothing but wait
 }
 
 func (r *run) addNode(name string) {
@@ -39,6 +40,8 @@ func (r *run) addNode(name string) {
 		RatePPM:     r.w.Choose(401) - 200,
 		WallOffset:  r.w.Duration(0, 2*time.Second) - time.Second,
 		WallShift:   time.Second,
+		Latency:     r.plan.Latency,
+		Faults:      sim.FaultPlan{ReadEIO: r.plan.ReadErrors, Only: isPartitionLog},
 	})
 	n.check = check.New(check.Config{
 		World: r.w, Machine: n.m, Interval: r.plan.Interval, Starve: starve(r.plan.Policy), Messages: r.messages,
@@ -167,5 +170,44 @@ func (n *node) watch() {
 			continue
 		}
 		n.check.Redelivery(n.proc.Env().Now())
+	}
+}
+
+// watchQuiet looks, whenever all is at rest, for what should not be (INV-17, INV-18).
+func (n *node) watchQuiet() {
+	for !n.run.stopping {
+		n.run.e.Sleep(37 * time.Millisecond)
+		if n.engine != nil && !n.check.Closed() && n.proc.Quiet() {
+			n.check.Quiet(n.proc.Env().Now())
+		}
+	}
+}
+
+// parkLoop keeps many consumers parked. They live in the process and die with it.
+func (n *node) parkLoop() {
+	r := n.run
+	n.createTopics()
+	for !r.stopping {
+		n.call("park", time.Minute, n.park)
+		n.proc.WaitUntil(r.e.Now().Add(time.Second))
+		for n.parked > 0 && n.proc.Alive() && !r.stopping {
+			r.e.Sleep(100 * time.Millisecond)
+		}
+		r.e.Sleep(100 * time.Millisecond)
+	}
+}
+
+func (n *node) park(eng *engine.Engine) {
+	n.parked = n.run.plan.Parked
+	c := n.newConsumer(0)
+	for range n.parked {
+		n.proc.Env().Go("parked", func() {
+			defer func() { n.parked-- }()
+			q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: 3 * time.Second}}
+			q.ask(eng)
+			for _, h := range c.accept(q) {
+				c.settleHere(eng, h)
+			}
+		})
 	}
 }

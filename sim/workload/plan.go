@@ -24,6 +24,12 @@ type plan struct {
 	Think       time.Duration // longest pause of a producer between two messages
 	Size        int           // longest payload
 	Crashes     int           // how many times the nemesis strikes, about
+	Wait        time.Duration // the longest wait of a consumer
+	Pause       time.Duration // the longest pause of a consumer that got nothing
+	Parked      int           // consumers that do nothing but wait
+	Latency     sim.Latency   // of the disk
+	ReadErrors  int           // reads of partition logs that fail, in a million
+	Flavour     string        // which of the flavours was mixed in
 	Habits      habits
 }
 
@@ -39,11 +45,13 @@ type habits struct {
 	Pinned    int // of consumers: take from one partition only
 	Cancel    int // of waits: leave early
 	Impatient int // of calls: give up waiting for the answer
+	Batch     int // of produces, consumes and acks: many at a time
+	Replay    int // of empty consumes: read something old
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d habits=%+v",
-		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Habits)
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d flavour=%s wait=%v pause=%v parked=%d read errors=%d habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Habits)
 }
 
 // policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.
@@ -66,7 +74,7 @@ func starve(p sim.Policy) time.Duration {
 	return 2 * p.StarveFor // it may be picked twice in a row
 }
 
-// drawPlan draws the plan of a world in the node profile: every seed mixes its own.
+// drawPlan draws the plan of a world that stresses nothing in particular.
 func drawPlan(w *sim.World, policy sim.Policy) plan {
 	p := plan{
 		Machines:    1,
@@ -81,10 +89,14 @@ func drawPlan(w *sim.World, policy sim.Policy) plan {
 		Think:       pick(w, 500*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond),
 		Size:        pick(w, 50, 50, 300, 3000, 20000),
 		Crashes:     1 + w.Choose(8),
+		Wait:        4 * time.Second,
+		Pause:       100 * time.Millisecond,
+		Latency:     sim.DefaultLatency(),
 	}
 	p.Habits = habits{
 		Hold: w.Choose(60), Late: w.Choose(8), Forget: w.Choose(8), Nack: w.Choose(12), Extend: w.Choose(10),
 		Double: w.Choose(8), Forge: w.Choose(6), Pinned: pick(w, 0, 30, 60), Cancel: w.Choose(20), Impatient: w.Choose(6),
+		Batch: pick(w, 0, 0, 10, 40), Replay: pick(w, 0, 5, 20),
 	}
 	for i := range 1 + w.Choose(2) {
 		p.Topics = append(p.Topics, engine.TopicSpec{
@@ -102,7 +114,8 @@ func drawPlan(w *sim.World, policy sim.Policy) plan {
 func calmPlan(traffic time.Duration) plan {
 	return plan{
 		Machines: 3, Traffic: traffic, Interval: time.Second, Segment: 64 << 20, WALSegment: 64 << 20,
-		Topics:    []engine.TopicSpec{{Name: "topic0", Partitions: 4, Visibility: 5 * time.Second}},
+		Topics: []engine.TopicSpec{{Name: "topic0", Partitions: 4, Visibility: 5 * time.Second}},
+		Wait:   4 * time.Second, Latency: sim.DefaultLatency(),
 		Producers: 2, Consumers: 3, Think: time.Second, Size: 200, Crashes: 20,
 		Habits: habits{Hold: 20, Late: 1, Forget: 2, Nack: 2, Extend: 2, Double: 2, Forge: 1, Cancel: 5, Impatient: 1},
 	}

@@ -8,28 +8,41 @@ import (
 	"narad/engine"
 )
 
-// produceLoop sends messages until the traffic ends, some with keys, some to an explicit partition, and tries
-// again when it got no answer.
+// produceLoop sends messages until the traffic ends, one by one or in batches, some with keys, some to an explicit
+// partition, and tries again when it got no answer.
 func (n *node) produceLoop() {
 	r := n.run
 	n.createTopics()
 	for !r.stopping {
-		r.e.Sleep(r.plan.Think - r.w.Duration(0, r.plan.Think))
+		r.e.Sleep(r.w.Duration(0, r.plan.Think))
 		spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
-		id, payload := r.messages.New(n.name, spec.Name, r.w.Choose(r.plan.Size))
-		m := engine.Message{Topic: spec.Name, Partition: engine.AnyPartition, Payload: payload}
-		switch r.w.Choose(3) {
-		case 0:
-			m.Key = fmt.Appendf(nil, "key%d", r.w.Choose(10))
-		case 1:
-			m.Partition = int32(r.w.Choose(spec.Partitions))
+		count := 1
+		if percent(r.w, r.plan.Habits.Batch) {
+			count = 2 + r.w.Choose(15)
 		}
-		n.produce(id, m)
+		ids, messages := make([]int, count), make([]engine.Message, count)
+		for i := range count {
+			ids[i], messages[i] = n.newMessage(spec)
+		}
+		n.produce(ids, messages)
 	}
 }
 
-// produce sends one message, up to three times when no answer came.
-func (n *node) produce(id int, m engine.Message) {
+func (n *node) newMessage(spec engine.TopicSpec) (id int, m engine.Message) {
+	r := n.run
+	id, payload := r.messages.New(n.name, spec.Name, r.w.Choose(r.plan.Size))
+	m = engine.Message{Topic: spec.Name, Partition: engine.AnyPartition, Payload: payload}
+	switch r.w.Choose(3) {
+	case 0:
+		m.Key = fmt.Appendf(nil, "key%d", r.w.Choose(10))
+	case 1:
+		m.Partition = int32(r.w.Choose(spec.Partitions))
+	}
+	return id, m
+}
+
+// produce sends messages of one topic, up to three times when no answer came.
+func (n *node) produce(ids []int, messages []engine.Message) {
 	r := n.run
 	for attempt := 0; attempt < 3 && !r.stopping; {
 		var err error
@@ -37,10 +50,14 @@ func (n *node) produce(id int, m engine.Message) {
 		if percent(r.w, r.plan.Habits.Impatient) {
 			patience = r.w.Duration(0, 5*time.Millisecond)
 		}
-		r.messages.Attempted(id)
-		switch n.call("produce", patience, func(eng *engine.Engine) { err = eng.Produce(m) }) {
+		for _, id := range ids {
+			r.messages.Attempted(id)
+		}
+		switch n.call("produce", patience, func(eng *engine.Engine) { err = send(eng, messages) }) {
 		case unsent:
-			r.messages.Unsent(id)
+			for _, id := range ids {
+				r.messages.Unsent(id)
+			}
 			r.e.Sleep(r.w.Duration(0, 200*time.Millisecond))
 			continue
 		case unknown:
@@ -49,16 +66,25 @@ func (n *node) produce(id int, m engine.Message) {
 		}
 		switch {
 		case err == nil:
-			r.messages.Accepted(id)
+			for _, id := range ids { // WAL-13: one answer vouches for all
+				r.messages.Accepted(id)
+			}
 			return
 		case errors.Is(err, engine.ErrClosed):
 			r.e.Sleep(r.w.Duration(0, 200*time.Millisecond))
 		case errors.Is(err, engine.ErrTopicNotFound):
-			r.fail("INV-02", "%s: topic %s is gone: %v", n.name, m.Topic, err)
+			r.fail("INV-02", "%s: topic %s is gone: %v", n.name, messages[0].Topic, err)
 			return
 		default:
 			r.fail("AVL-02", "%s: produce failed on a healthy disk: %v", n.name, err)
 			return
 		}
 	}
+}
+
+func send(eng *engine.Engine, messages []engine.Message) error {
+	if len(messages) == 1 {
+		return eng.Produce(messages[0])
+	}
+	return eng.ProduceBatch(messages[0].Topic, messages)
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -16,12 +17,25 @@ type Profile string
 
 // Profiles.
 const (
-	NodeProfile Profile = "node" // one node, everything drawn
-	LongProfile Profile = "long" // three nodes, ten minutes, calm: for the ratio to real time
+	NodeProfile      Profile = "node"      // one node, everything drawn, the flavours below mixed in
+	LongProfile      Profile = "long"      // three nodes, ten minutes, calm: for the ratio to real time
+	CancelProfile    Profile = "cancel"    // consumers that leave early
+	PinnedProfile    Profile = "pinned"    // consumers of one partition beside consumers of all
+	SparseProfile    Profile = "sparse"    // seconds between messages
+	CapsProfile      Profile = "caps"      // caps that withhold most of the time
+	SlowDiskProfile  Profile = "slowdisk"  // slow and hanging calls
+	ReadErrorProfile Profile = "readerror" // reads of partition logs that fail now and then
+	ParkedProfile    Profile = "parked"    // ten thousand parked consumers
 )
 
 // Profiles lists the profiles there are.
-func Profiles() []Profile { return []Profile{NodeProfile, LongProfile} }
+func Profiles() []Profile {
+	list := []Profile{NodeProfile, LongProfile}
+	for _, f := range flavours {
+		list = append(list, f.profile)
+	}
+	return list
+}
 
 // Options say which world to run.
 type Options struct {
@@ -54,7 +68,7 @@ type Result struct {
 	Causes      map[string]int // redeliveries by cause
 
 	Tried, Accepted, Acked, Delivered int
-	Leases, Commits                   int
+	Leases, Commits, Quiets           int
 	GracefulStops                     int
 	RecoveryCrashes                   int
 	Histories, UnknownHistories       int
@@ -101,7 +115,7 @@ func Run(o Options) Result {
 	if o.Profile == LongProfile {
 		r.plan = calmPlan(10 * time.Minute)
 	} else {
-		r.plan = drawPlan(w, policy)
+		r.plan = flavoured(w, policy, cmp.Or(o.Profile, NodeProfile))
 	}
 	r.plan = o.Limits.cut(r.plan)
 	r.planned = w.Drawn()
@@ -150,6 +164,10 @@ func (r *run) story() {
 			r.clients.Go(n.name+" consumer", n.consumeLoop)
 		}
 		r.clients.Go(n.name+" watch", n.watch)
+		r.clients.Go(n.name+" quiet watch", n.watchQuiet)
+		if r.plan.Parked > 0 {
+			r.clients.Go(n.name+" parked", n.parkLoop)
+		}
 	}
 	r.e.Sleep(r.plan.Traffic)
 	r.stopping = true
@@ -173,6 +191,7 @@ func (r *run) result(o Options, err error) Result {
 	for _, n := range r.nodes {
 		res.Leases += n.check.Leases
 		res.Commits += n.check.Commits
+		res.Quiets += n.check.Quiets
 		res.Histories += n.verdict.Checked
 		res.UnknownHistories += n.verdict.Unknown
 		for g, c := range n.check.Goals { // order-free: sums

@@ -1,0 +1,116 @@
+package workload
+
+import (
+	"strings"
+	"time"
+
+	"narad/sim"
+)
+
+// flavour bends a drawn plan so that it stresses one thing.
+type flavour struct {
+	profile Profile
+	share   int // of the node profile's worlds, in percent
+	bend    func(w *sim.World, p *plan)
+}
+
+var flavours = []flavour{
+	{CancelProfile, 10, cancelStorm},
+	{PinnedProfile, 10, pinnedMix},
+	{SparseProfile, 10, sparseStream},
+	{CapsProfile, 15, capPressure},
+	{SlowDiskProfile, 8, slowDisk},
+	{ReadErrorProfile, 8, readErrors},
+	{ParkedProfile, 0, manyParked},
+}
+
+// flavoured draws a plan for a profile. The node profile mixes: about half of its worlds have the flavour of another one.
+func flavoured(w *sim.World, policy sim.Policy, profile Profile) plan {
+	p := drawPlan(w, policy)
+	dice := 0
+	if profile == NodeProfile {
+		dice = w.Choose(100)
+	}
+	for _, f := range flavours {
+		if f.profile == profile || profile == NodeProfile && dice < f.share {
+			f.bend(w, &p)
+			p.Flavour = string(f.profile)
+			break
+		}
+		dice -= f.share
+	}
+	return p
+}
+
+// cancelStorm: most waits end early, at any instant, while messages trickle in.
+func cancelStorm(w *sim.World, p *plan) {
+	p.Habits.Cancel = 50 + w.Choose(50)
+	p.Consumers = 2 + w.Choose(8)
+	p.Wait = pick(w, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond, 2*time.Second)
+	p.Pause = pick(w, 2*time.Millisecond, 20*time.Millisecond)
+	p.Think = pick(w, 20*time.Millisecond, 100*time.Millisecond)
+	p.Traffic = min(p.Traffic, 15*time.Second)
+	p.Topics = p.Topics[:1]
+}
+
+// pinnedMix: consumers of one partition beside consumers of all.
+func pinnedMix(w *sim.World, p *plan) {
+	p.Habits.Pinned = 40 + w.Choose(50)
+	p.Consumers = 5 + w.Choose(6)
+	p.Think = pick(w, 50*time.Millisecond, 200*time.Millisecond)
+	for i := range p.Topics {
+		p.Topics[i].Partitions = 2 + w.Choose(3)
+	}
+}
+
+// sparseStream: seconds pass between messages, so that everybody is parked when one comes.
+func sparseStream(w *sim.World, p *plan) {
+	p.Producers = 1 + w.Choose(2)
+	p.Think = pick(w, 2*time.Second, 5*time.Second)
+	p.Wait = 10 * time.Second
+	p.Habits.Nack += 20
+	p.Habits.Forget += 10
+	p.Crashes = min(p.Crashes, 2)
+}
+
+// capPressure: caps so small that they withhold most of the time.
+func capPressure(w *sim.World, p *plan) {
+	p.Habits.Hold = 30 + w.Choose(40)
+	p.Habits.Late += 5
+	p.Consumers = 3 + w.Choose(6)
+	for i := range p.Topics {
+		p.Topics[i].MaxInFlight = 1 + w.Choose(4)
+		p.Topics[i].MaxAckedAhead = 1 + w.Choose(3)
+	}
+}
+
+// slowDisk: calls take long, and some hang for seconds.
+func slowDisk(w *sim.World, p *plan) {
+	p.Latency.Sync = sim.Range{Min: time.Millisecond, Max: pick(w, 20*time.Millisecond, 100*time.Millisecond)}
+	p.Latency.Read = sim.Range{Min: 100 * time.Microsecond, Max: 20 * time.Millisecond}
+	p.Latency.Write = p.Latency.Read
+	p.Latency.Waits = pick(w, 10_000, 200_000)
+	p.Latency.Stalls = 1000
+	p.Latency.Stall = sim.Range{Min: 500 * time.Millisecond, Max: 3 * time.Second}
+	p.Producers = 2 + w.Choose(4)
+}
+
+// readErrors: reads of partition logs fail now and then, and succeed when they are tried again.
+func readErrors(w *sim.World, p *plan) {
+	p.ReadErrors = pick(w, 1000, 10_000, 50_000)
+}
+
+// manyParked: ten thousand consumers wait, beside the others, for what is left.
+func manyParked(w *sim.World, p *plan) {
+	p.Parked = 10_000
+	p.Traffic = 5 * time.Second
+	p.Crashes = 1
+	p.Producers = 1
+	p.Think = time.Second
+	p.Topics = p.Topics[:1]
+}
+
+// isPartitionLog reports whether a path is a file of a partition log.
+func isPartitionLog(path string) bool {
+	return strings.Contains(path, "/topics/") && strings.HasSuffix(path, ".log")
+}
