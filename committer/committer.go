@@ -37,6 +37,7 @@ type Committer struct {
 	buf        []byte  // a record's bytes
 	keys       []Key
 	due        []*part
+	handed     []handed // synced to their devices in this tick, the flush is to come
 	tickNo     uint64
 	now        TickDone // of the tick that runs
 	force      bool     // it is the last one: all is due
@@ -175,6 +176,7 @@ func (c *Committer) tick() {
 	for _, p := range c.takeDue((*roster).dueWriteouts) {
 		c.writeoutStep(p)
 	}
+	c.flushDevices()
 	for _, p := range c.takeDue((*roster).dueLevels) {
 		c.levelStep(p)
 	}
@@ -201,6 +203,7 @@ func (c *Committer) writeWindows() {
 	for _, k := range c.keys {
 		c.primeStep(k)
 	}
+	c.flushDevices()
 	for _, k := range c.keys {
 		c.windowStep(k)
 	}

@@ -62,6 +62,9 @@
 //
 //   - Tick: after a power failure the window is torn or whole; a torn one fails its checksum and the anchor
 //     counts. The death of the process cannot tear it: a slot is one page of the cache.
+//   - Device: where an ordinary sync leaves bytes in the drive's own cache (macOS, [vfs.DeviceSyncer]), "sync" in
+//     what follows is both steps: the files of a tick are synced one by one and each device flushed once. Roles flip,
+//     and a prime counts, only after that flush; a failed one fails what is on that device, and nothing else.
 //   - Writeout: the sync is the commit point. Before it both records are possible, each settled. After a
 //     failed one the anchor stands and the next tick writes the window again in full: a sync after a failed
 //     one proves nothing about the pages that were dirty before (D4).
@@ -94,5 +97,5 @@
 //
 // slot.go (bytes of a slot), files.go (reading both files), recover.go (Recover, Reseed); roles.go and part.go
 // (the core without I/O: which slot, who is due, who is evicted), committer.go (API, task, tick, Forget and
-// Close), prime.go, window.go, level.go, identity.go (what goes by path), options.go, event.go.
+// Close), prime.go, window.go, flush.go (devices with a cache of their own), level.go, identity.go (what goes by path), options.go, event.go.
 package committer

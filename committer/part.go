@@ -19,8 +19,10 @@ type part struct {
 	roles
 	handle   vfs.File // nil: not held
 	stranded bool     // nothing is written until the next forget
-	missed   bool     // acks were skipped while stranded
-	gone     bool     // forgotten
+	// unflushed: the prime handed the file to its device, whose cache holds it; no window may be written yet.
+	unflushed bool
+	missed    bool // acks were skipped while stranded
+	gone      bool // forgotten
 
 	pending   bool   // in roster.pending
 	behind    bool   // in roster.behind

@@ -39,6 +39,10 @@ func (c *Committer) primeStep(k Key) {
 			f.Close()
 		}
 		ev.Anchor = p.anchor
+		if p.unflushed {
+			c.handed = append(c.handed, handed{p: p, prime: &ev})
+			return
+		}
 	}
 	ev.End = c.env.Now()
 	c.o.Event(ev)
@@ -78,6 +82,12 @@ func (c *Committer) primeUnheld(k Key, identity uint64) {
 	c.count(p)
 	ev := Primed{Key: k, Anchor: noSlot, Start: c.env.Now()}
 	f, err := c.prime(p, &ev, false)
+	if err == nil && p.unflushed {
+		if err = f.(vfs.DeviceSyncer).FlushDevice(); err != nil {
+			c.suspect(k)
+			f.Close()
+		}
+	}
 	switch {
 	case err == errStrands:
 		return
@@ -207,14 +217,16 @@ func (c *Committer) primeFile(p *part, dir vfs.Dir, f vfs.File) (Slots, error) {
 		}
 	}
 	c.env.Point("committer: prime not synced")
-	if err := f.Sync(); err != nil {
+	flushed, err := syncFile(f)
+	if err != nil {
 		c.suspect(p.key)
 		return Slots{}, err
 	}
-	if err := dir.Sync(); err != nil {
+	if _, err := syncFile(dir); err != nil {
 		c.suspect(p.key)
 		return Slots{}, err
 	}
+	p.unflushed = !flushed
 	return slots, nil
 }
 

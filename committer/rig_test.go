@@ -54,6 +54,7 @@ type rig struct {
 	t      testing.TB
 	still  *still
 	disk   *disk.Disk
+	fs     vfs.FS
 	root   vfs.Dir
 	c      *Committer
 	shards map[Key]*shard
@@ -80,7 +81,8 @@ func newRig(t testing.TB, partitions int, change func(o *Options)) *rig {
 }
 
 func (r *rig) open() {
-	root, err := disk.FS(r.disk, r.onOp).OpenRoot("/", false)
+	r.fs = disk.FS(r.disk, r.onOp)
+	root, err := r.fs.OpenRoot("/", false)
 	require.NoError(r.t, err)
 	r.root = root
 }

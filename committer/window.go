@@ -29,6 +29,8 @@ func (c *Committer) windowStep(k Key) {
 		c.again(k)
 	case p.identity != identity || s.Dir != (vfs.ID{}) && s.Dir != p.dir:
 		c.supersede(p)
+	case p.unflushed: // its prime failed for the device, or a forget is under way
+		c.again(k)
 	case p.stranded:
 		c.change(p, func() { p.missed = true })
 	default:
@@ -88,29 +90,37 @@ func (c *Committer) writeWindow(p *part, s State, snapshotAt env.Instant) {
 // writeoutStep makes the window of p durable and flips the roles, then levels consumer.offset if that is due.
 func (c *Committer) writeoutStep(p *part) {
 	c.withPart(p, func(p *part) {
-		if !p.unsynced || !c.writeout(p) {
-			return
-		}
-		if p.levelDue(c.env.Now()) {
-			c.level(p)
+		if p.unsynced {
+			c.writeout(p)
 		}
 	})
 }
 
-func (c *Committer) writeout(p *part) bool {
+func (c *Committer) writeout(p *part) {
 	ev := WrittenOut{Key: p.key, Slot: p.window(), Sequence: p.seq, Committed: p.written}
 	f, err := c.access(p, true)
 	if err == errStrands {
 		c.strand(p)
-		return false
+		return
 	}
 	ev.Start = c.env.Now()
-	synced := err == nil
+	synced, flushed := err == nil, true
 	if synced {
 		c.env.Point("committer: window written, not synced")
-		err = f.Sync()
+		flushed, err = syncFile(f)
 		c.env.Point("committer: window synced, not flipped")
 	}
+	c.giveBack(p, f)
+	if err == nil && !flushed {
+		c.handed = append(c.handed, handed{p: p, out: &ev})
+		return
+	}
+	c.endWriteout(p, &ev, synced, err)
+}
+
+// endWriteout flips the roles after a writeout that succeeded, and then levels consumer.offset if that is due. synced
+// says whether a sync was tried.
+func (c *Committer) endWriteout(p *part, ev *WrittenOut, synced bool, err error) {
 	c.change(p, func() {
 		if err != nil {
 			p.failed(synced)
@@ -119,13 +129,14 @@ func (c *Committer) writeout(p *part) bool {
 			p.writtenOut()
 		}
 	})
-	c.giveBack(p, f)
 	if err != nil {
 		ev.Err = fmt.Errorf("committer: writeout of %v: %w", p.key, err)
 		c.fail(ev.Err)
 		c.again(p.key)
 	}
 	ev.End = c.env.Now()
-	c.o.Event(ev)
-	return err == nil
+	c.o.Event(*ev)
+	if err == nil && p.levelDue(c.env.Now()) {
+		c.level(p)
+	}
 }

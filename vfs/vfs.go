@@ -90,6 +90,16 @@ type File interface {
 	Close() error
 }
 
+// DeviceSyncer is what a [File] or a [Dir] may offer beside Sync where a drive has a cache that an ordinary sync does
+// not empty (macOS). Sync does both steps; many files on one device may share the second.
+type DeviceSyncer interface {
+	// SyncToDevice hands to the device what Sync would make durable. Nothing is durable before a flush of that
+	// device that began later has succeeded. A failure means what one of Sync means (rule D4).
+	SyncToDevice() error
+	// FlushDevice empties the cache of the device that the file or directory is on (ID().Device).
+	FlushDevice() error
+}
+
 // ID tells whether two handles or names lead to the same file or directory. Two are the same exactly when
 // their IDs are equal; the zero ID belongs to nothing. Birth guards against a file system that hands the
 // number of a removed file to a new one.

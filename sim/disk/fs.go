@@ -223,6 +223,15 @@ func (h *handle) close(op string) error {
 // ID returns the identity of the file or directory.
 func (h *handle) ID() vfs.ID { return h.fs.disk.ID(h.ino) }
 
+// Twin returns the handle of a clone's file system that stands for f, an open file of the disk that was cloned. The clone holds
+// the file open already, as Clone copies handles.
+func Twin(clone vfs.FS, f vfs.File) vfs.File {
+	h := f.(*fileHandle)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &fileHandle{handle{fs: clone.(*fsys), ino: h.ino, path: h.path, generation: h.generation, closed: h.closed}}
+}
+
 type dirHandle struct{ handle }
 
 // pin returns a handle of a directory, with the disk locked.
