@@ -8,5 +8,6 @@
 //   - determinism_test.go: what code that runs in the simulator may not do, and what it does instead.
 //   - maps_test.go: no walk over a map whose order can be seen; decided by types.
 //   - text_test.go: package comments, formatting, forbidden marks, skipped tests, paths of one machine.
+//   - cited_test.go: which lines of docs/requirements.md a test, checker or mutant cites; -v prints the table.
 //   - module_test.go: reads the sources.
 package tidy

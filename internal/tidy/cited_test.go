@@ -1,0 +1,171 @@
+package tidy
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The requirements, and which of them a test, a checker or a mutant cites. Run with -v for the table:
+//
+//	go test ./internal/tidy -run TestCited -v
+
+// requirement is one line of docs/requirements.md.
+type requirement struct {
+	id    string
+	area  string
+	n     int
+	scope string // of lines that have one: node, cluster, ops, fanout
+}
+
+var (
+	defined = regexp.MustCompile(`^- (?:\[.\] )?\*\*([A-Z]+)-(\d+)\*\*`)
+	scoped  = regexp.MustCompile(`\[scope: (\w+)\]`)
+	goals   = regexp.MustCompile(`\bS-(\d+)\b`)
+	// cites finds an ID, or the first and the last of several: COM-01..COM-03, COM-01…03.
+	cites = regexp.MustCompile(`\b([A-Z]{1,4})-(\d+)(?:(?:\.\.|…|–)(?:[A-Z]{1,4}-)?(\d+))?`)
+)
+
+// requirements reads all lines that define an ID, in the order of areas and numbers.
+func requirements(text string) (all []requirement) {
+	add := func(area, number, scope string) {
+		n, _ := strconv.Atoi(number)
+		all = append(all, requirement{area + "-" + number, area, n, scope})
+	}
+	for line := range strings.Lines(text) {
+		if m := defined.FindStringSubmatch(line); m != nil {
+			scope := ""
+			if s := scoped.FindStringSubmatch(line); s != nil {
+				scope = s[1]
+			}
+			add(m[1], m[2], scope)
+		} else if strings.HasPrefix(line, "- S-") {
+			for _, m := range goals.FindAllStringSubmatch(line, -1) {
+				add("S", m[1], "")
+			}
+		}
+	}
+	sort.SliceStable(all, func(i, j int) bool {
+		if all[i].area != all[j].area {
+			return all[i].area < all[j].area
+		}
+		return all[i].n < all[j].n
+	})
+	return slices.CompactFunc(all, func(a, b requirement) bool { return a.id == b.id })
+}
+
+// proves reports whether a file is one that citing in counts: a test, or what watches simulated worlds.
+func proves(path string) bool {
+	switch {
+	case strings.HasSuffix(path, "_test.go"):
+		return true
+	case strings.HasPrefix(path, "sim/"), strings.HasPrefix(path, "fuzz/"), strings.HasPrefix(path, "bench/"):
+		return strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".patch")
+	}
+	return false
+}
+
+// cited returns the area and number of every ID in a text, ranges spelled out.
+func cited(text string, note func(area string, n int)) {
+	for _, m := range cites.FindAllStringSubmatch(text, -1) {
+		first, _ := strconv.Atoi(m[2])
+		last := first
+		if m[3] != "" {
+			last, _ = strconv.Atoi(m[3])
+		}
+		for n := first; n <= last && n < first+200; n++ {
+			note(m[1], n)
+		}
+	}
+}
+
+// citations walks over the module.
+func citations(t *testing.T, root string) map[string]map[int]bool {
+	found := map[string]map[int]bool{}
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if d != nil && strings.HasPrefix(d.Name(), ".git") {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil || !proves(filepath.ToSlash(rel)) || filepath.Base(rel) == "cited_test.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		cited(string(text), func(area string, n int) {
+			if found[area] == nil {
+				found[area] = map[int]bool{}
+			}
+			found[area][n] = true
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// complete are the areas of which every line of one node must be cited.
+var complete = []string{"COM", "INF", "REC"}
+
+func TestCited(t *testing.T) {
+	const root = "../.."
+	text, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := requirements(string(text))
+	found := citations(t, root)
+	for i := 0; i < len(all); {
+		area, total, have := all[i].area, 0, 0
+		var missing, elsewhere []string
+		for ; i < len(all) && all[i].area == area; i++ {
+			r := all[i]
+			total++
+			switch {
+			case found[area][r.n]:
+				have++
+			case r.scope == "" || r.scope == "node":
+				missing = append(missing, r.id)
+			default:
+				elsewhere = append(elsewhere, r.id)
+			}
+		}
+		t.Logf("%-5s %3d/%3d", area, have, total)
+		if len(missing) > 0 {
+			t.Logf("      uncited: %s", strings.Join(missing, " "))
+		}
+		if len(elsewhere) > 0 {
+			t.Logf("      uncited, of more than one node or of operations: %s", strings.Join(elsewhere, " "))
+		}
+		if slices.Contains(complete, area) && len(missing) > 0 {
+			t.Errorf("no test, checker or mutant cites %s", strings.Join(missing, ", "))
+		}
+	}
+}
+
+func TestCitedSeesWhatItShould(t *testing.T) {
+	got := requirements("- [ ] **COM-02** x [scope: node] [check: unit]\n- [ ] **COM-01** x [scope: cluster]\n- S-01 a. S-03 b.\n- **BUG-7** x COM-05\nCOM-09\n")
+	want := []requirement{{"BUG-7", "BUG", 7, ""}, {"COM-01", "COM", 1, "cluster"}, {"COM-02", "COM", 2, "node"}, {"S-01", "S", 1, ""}, {"S-03", "S", 3, ""}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	var ids []string
+	cited("// COM-03, INV-12; REC-01..REC-03, INF-08…10 and BUG-99", func(area string, n int) { ids = append(ids, area+strconv.Itoa(n)) })
+	if want := []string{"COM3", "INV12", "REC1", "REC2", "REC3", "INF8", "INF9", "INF10", "BUG99"}; !slices.Equal(ids, want) {
+		t.Errorf("got %v", ids)
+	}
+	for path, want := range map[string]bool{"wal/wal_test.go": true, "wal/wal.go": false, "sim/check/node.go": true, "sim/mutants/x.patch": true, "sim/mutants/README.md": false} {
+		if proves(path) != want {
+			t.Errorf("%s counts: %v", path, !want)
+		}
+	}
+}
