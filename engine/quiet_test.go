@@ -499,7 +499,7 @@ func TestSingleCadence(t *testing.T) {
 			l.topic(one(0))
 			l.produce("t", "a", "b", "c")
 			require.NoError(t, l.ack(l.mustConsume("t")))
-			l.sleep(1300 * time.Millisecond)
+			l.sleep(1300*time.Millisecond + time.Duration(seed)*100*time.Millisecond)
 			require.NoError(t, l.ack(l.mustConsume("t")))
 			l.sleep(250 * time.Millisecond)
 			l.m.PowerLoss()
