@@ -220,7 +220,7 @@ func (s *search) lower() error {
 			v := s.best.Choices[i]
 			var candidates []Input
 			for _, lower := range []uint32{1, v >> 16, v >> 4, v / 2, v - 1} {
-				if lower == 0 || lower >= v {
+				if lower == 0 || lower >= v || lower == v-1 && v > 8 {
 					continue
 				}
 				c := slices.Clone(s.best.Choices)

@@ -33,9 +33,6 @@ func (l *Limits) cut(p plan) plan {
 	for i := range p.Topics {
 		p.Topics[i].Partitions = min(p.Topics[i].Partitions, max(l.Partitions, 1))
 	}
-	if l.Strikes <= 0 {
-		p.Crashes = 0
-	}
 	return p
 }
 

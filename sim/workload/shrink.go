@@ -74,7 +74,7 @@ var leastLimits = []int64{0, 0, 0, 0, 0, 1, 1, 1, 1}
 func limitsToBounds(l Limits) []int64 {
 	return []int64{
 		int64(l.Policy), int64(l.Operations), int64(l.Strikes), int64(l.Producers), int64(l.Consumers), int64(l.Topics),
-		int64(l.Partitions), int64(l.Traffic / time.Millisecond), int64(l.Size),
+		int64(l.Partitions), int64((l.Traffic + time.Millisecond - 1) / time.Millisecond), int64(l.Size),
 	}
 }
 
