@@ -59,3 +59,17 @@ func (c *cache) put(b *block) {
 		c.blocks = c.blocks[1:]
 	}
 }
+
+// dropBelow drops the blocks of offsets below a bound.
+func (c *cache) dropBelow(offset int64) {
+	kept := c.blocks[:0]
+	for _, b := range c.blocks {
+		if b.to <= offset {
+			c.bytes -= b.bytes
+			continue
+		}
+		kept = append(kept, b)
+	}
+	clear(c.blocks[len(kept):])
+	c.blocks = kept
+}

@@ -12,15 +12,17 @@ import (
 	"narad/vfs"
 )
 
-// request is one call of Commit that waits for the leader.
+// request is one call of Commit, or of roll, that waits for the leader.
 type request struct {
-	recs  []Record
-	bytes int // about what they take in a frame
-	base  int64
-	err   error
-	done  bool        // base and err are set
-	lead  bool        // the caller is the leader now
-	wait  *env.Waiter // nil for a caller that leads at once
+	recs   []Record
+	roll   bool // begin a new segment instead, if the first record of the active one is older than cutoff
+	cutoff int64
+	bytes  int // about what they take in a frame
+	base   int64
+	err    error
+	done   bool        // base and err are set
+	lead   bool        // the caller is the leader now
+	wait   *env.Waiter // nil for a caller that leads at once
 }
 
 // Commit appends records and returns the offset of the first; the others follow densely. When it returns
@@ -49,6 +51,12 @@ func (l *Log) Commit(recs []Record) (base int64, err error) {
 		l.mu.Unlock()
 		return l.hw.Load(), nil
 	}
+	l.joinLocked(r)
+	return r.base, r.err
+}
+
+// joinLocked queues a request and returns, with mu released, when it is done, by whichever task.
+func (l *Log) joinLocked(r *request) {
 	l.queue = append(l.queue, r)
 	if l.leading {
 		r.wait = l.env.NewWaiter()
@@ -60,12 +68,23 @@ func (l *Log) Commit(recs []Record) (base int64, err error) {
 	}
 	if r.done {
 		l.mu.Unlock()
-		return r.base, r.err
+		return
 	}
 	l.leading = true
 	l.mu.Unlock()
 	l.lead()
-	return r.base, r.err
+}
+
+// roll seals the active segment and begins another one, between two commits, unless a commit was faster.
+func (l *Log) roll(cutoff int64) error {
+	r := &request{roll: true, cutoff: cutoff}
+	l.mu.Lock()
+	if err := l.refuseLocked(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	l.joinLocked(r)
+	return r.err
 }
 
 // refuseLocked says why no commit may start.
@@ -118,7 +137,7 @@ func (l *Log) takeBatch() []*request {
 	defer l.mu.Unlock()
 	n, sum := 0, 0
 	for _, r := range l.queue {
-		if n > 0 && sum+r.bytes > l.opt.FrameBytes {
+		if n > 0 && (r.roll || l.queue[0].roll || sum+r.bytes > l.opt.FrameBytes) {
 			break
 		}
 		n, sum = n+1, sum+r.bytes
@@ -135,6 +154,9 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	l.mu.Unlock()
 	if err != nil {
 		return 0, err
+	}
+	if batch[0].roll {
+		return 0, l.rollOld(batch[0].cutoff)
 	}
 	active, err := l.writable()
 	if err != nil {
@@ -158,14 +180,31 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	return base, nil
 }
 
+// rollOld begins a new segment when the first record of the active one is older than the cutoff.
+func (l *Log) rollOld(cutoff int64) error {
+	l.mu.Lock()
+	active := l.segs[len(l.segs)-1]
+	old := active.size > 0 && active.first < cutoff
+	l.mu.Unlock()
+	if !old {
+		return nil
+	}
+	_, err := l.begin()
+	return err
+}
+
 // publish raises the high watermark over what the writer stored.
 func (l *Log) publish(active *segment, w *writer) (base int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range w.frames {
-		active.addFrame(e.offset, e.at, false)
+		active.addFrame(e.Offset, e.At, false)
 	}
 	base = active.end
+	if active.size == 0 {
+		active.first = w.stamp
+	}
+	active.lastAt, active.last = w.frames[len(w.frames)-1].At, w.stamp
 	active.size, active.end = w.at, w.next
 	l.floor = w.stamp
 	l.hw.Store(w.next)
@@ -203,7 +242,7 @@ func (w *writer) cut() error {
 		if n == 0 {
 			return nil
 		}
-		w.at = w.frames[n-1].at
+		w.at = w.frames[n-1].At
 		w.frames = w.frames[:n-1]
 	}
 }
@@ -243,7 +282,7 @@ type writer struct {
 	frame  record.FrameWriter
 	buf    []byte
 	back   []byte // what is read back
-	frames []indexEntry
+	frames []IndexEntry
 }
 
 // writerBytesMax bounds the buffers that are kept for the next commit.
@@ -307,7 +346,7 @@ func (w *writer) store() error {
 	if err := w.verify(); err != nil {
 		return err
 	}
-	w.frames = append(w.frames, indexEntry{w.next, w.at})
+	w.frames = append(w.frames, IndexEntry{w.next, w.at})
 	w.at += int64(len(buf))
 	w.bytes += int64(len(buf))
 	w.next += int64(count)
@@ -357,7 +396,7 @@ func (l *Log) writable() (*segment, error) {
 
 // begin creates the segment that starts at the high watermark and makes it the active one.
 func (l *Log) begin() (*segment, error) {
-	s := &segment{base: l.hw.Load(), end: l.hw.Load(), indexed: true, indexing: l.env.NewMutex()}
+	s := &segment{base: l.hw.Load(), end: l.hw.Load(), first: unknownMs, last: l.floor, indexed: true, indexing: l.env.NewMutex()}
 	file, err := l.dir.Create(s.name())
 	if errors.Is(err, fs.ErrExist) {
 		// Only a creation that failed half-way in this log can have left it, and then it is empty.
@@ -374,9 +413,12 @@ func (l *Log) begin() (*segment, error) {
 	}
 	s.file, s.named = file, true
 	l.mu.Lock()
+	var sealed *segment
 	var victims []vfs.File
 	if n := len(l.segs); n > 0 {
-		l.hot = append(l.hot, l.segs[n-1])
+		sealed = l.segs[n-1]
+		sealed.users++ // until its index is saved
+		l.hot = append(l.hot, sealed)
 		victims = l.evictLocked()
 	} else {
 		l.oldest.Store(s.base)
@@ -384,6 +426,12 @@ func (l *Log) begin() (*segment, error) {
 	l.segs = append(l.segs, s)
 	l.mu.Unlock()
 	closeAll(victims)
+	if sealed != nil {
+		if len(sealed.lost) == 0 {
+			l.saveIndex(sealed, sealed.file, sealed.index, sealed.lastAt)
+		}
+		l.releaseUse(sealed)
+	}
 	l.opt.Event(Rolled{Base: s.base})
 	return s, nil
 }

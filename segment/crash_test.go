@@ -368,7 +368,11 @@ func TestFailEveryCallOnce(t *testing.T) { // LOG-06, LOG-24, LOG-25, INV-04
 				if hit {
 					hits++
 				}
-				c := &checker{t: t, opt: crashOptions, limit: 6, seen: map[[2]uint64]int{}}
+				limit := 3
+				if long() {
+					limit = 6
+				}
+				c := &checker{t: t, opt: crashOptions, limit: limit, seen: map[[2]uint64]int{}}
 				for _, st := range s.states {
 					st.at = fmt.Sprintf("%s, after call %d failed", st.at, n)
 					c.crash(st, 0)

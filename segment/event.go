@@ -20,6 +20,15 @@ type (
 	CommitFailed struct{ Err error }
 	// Rolled tells that a new segment was begun at offset Base; older ones are immutable from now on.
 	Rolled struct{ Base int64 }
+	// Removed tells that retention removed the oldest segments; Oldest is the lowest offset from now on. Their files go
+	// a little later.
+	Removed struct {
+		Segments int
+		Records  int64 // offsets
+		Bytes    int64
+		Oldest   int64
+		LastMs   int64 // commit time of the newest of the records, unix milliseconds
+	}
 	// Poisoned tells that the log takes no more commits until it is reopened.
 	Poisoned struct{ Err error }
 	// Closed tells that the log was closed. Nothing follows it but what overlapped the close.
@@ -37,6 +46,7 @@ func (Recovered) event()    {}
 func (Committed) event()    {}
 func (CommitFailed) event() {}
 func (Rolled) event()       {}
+func (Removed) event()      {}
 func (Poisoned) event()     {}
 func (Closed) event()       {}
 func (CorruptRead) event()  {}

@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,7 @@ func (o Options) withDefaults() Options {
 
 // Log is one partition's log. All methods may be called by any task at any time.
 //
-// Lock order: segment.indexing (an env.Mutex) before mu. mu guards memory only and is never held across a
+// Lock order: retaining, then segment.indexing (env.Mutexes), then mu. mu guards memory only and is never held across a
 // file call. The files of the active segment are written by one task at a time: the leader of the commit
 // queue, or the task that opens or closes the log.
 type Log struct {
@@ -67,6 +68,9 @@ type Log struct {
 	oldest atomic.Int64
 
 	floor int64 // newest commit time, unix milliseconds; belongs to the leader
+
+	retaining *env.Mutex // one Retain at a time; taken before anything else
+	doomed    []int64    // bases of segments that are not the log's any more and may still have a name; guarded by retaining
 
 	mu      sync.Mutex  // guards the fields below
 	segs    []*segment  // by base; the last one is active
@@ -159,7 +163,7 @@ func (l *Log) release() error {
 			files = append(files, s.file)
 			s.file = nil
 		}
-		s.index, s.lost, s.indexed = nil, nil, false
+		s.forgetIndex()
 	}
 	l.mu.Unlock()
 	var err error
@@ -175,32 +179,38 @@ type segment struct {
 	end  int64 // exclusive offset: the successor's base; the high watermark for the active one
 	size int64 // bytes that hold committed frames
 
+	first, last int64 // commit times of its first and last record, unix milliseconds; unknownMs: not read yet
+
 	file     vfs.File
 	users    int          // reads that hold file
+	gone     bool         // retention removed it; the last user closes file
 	indexed  bool         // index and lost are there
-	index    []indexEntry // by offset; entries never change
+	hinted   bool         // index comes from a file and not from the frames
+	scanOnly bool         // its file led to damage once
+	index    []IndexEntry // by offset; entries never change
 	lost     []damage     // by offset
+	lastAt   int64        // byte where the last frame of the active segment begins
 	named    bool         // this log made its name durable; belongs to the leader
 	indexing *env.Mutex   // taken to build the index of a sealed segment
 }
 
-func (s *segment) name() string { return fileName(s.base) }
+// unknownMs is a commit time that is not known.
+const unknownMs = math.MinInt64
 
-// indexEntry says at which byte of a segment the frame with an offset begins.
-type indexEntry struct {
-	offset int64
-	at     int64
-}
+func (s *segment) name() string { return fileName(s.base) }
 
 // indexStride is the least distance in bytes between two entries of an index.
 const indexStride = 32 << 10
 
+// forgetIndex needs the log's mu.
+func (s *segment) forgetIndex() { s.index, s.lost, s.indexed, s.hinted = nil, nil, false, false }
+
 // addFrame adds an entry for a frame unless the last one is close enough and nothing forces it.
 func (s *segment) addFrame(offset, at int64, force bool) {
-	if n := len(s.index); n > 0 && !force && at-s.index[n-1].at < indexStride {
+	if n := len(s.index); n > 0 && !force && at-s.index[n-1].At < indexStride {
 		return
 	}
-	s.index = append(s.index, indexEntry{offset, at})
+	s.index = append(s.index, IndexEntry{offset, at})
 }
 
 // findLocked returns the segment that covers an offset in [oldest, hw).

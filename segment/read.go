@@ -24,16 +24,15 @@ func (l *Log) Read(offset int64) (Record, error) {
 	defer l.leave()
 	if b == nil {
 		if b, err = l.load(s, offset); err != nil {
-			return Record{}, l.unlessClosed(err)
+			return Record{}, l.verdict(offset, err)
 		}
 	}
 	r, err := b.record(offset)
 	if err == nil {
 		return r, nil
 	}
-	if err = l.unlessClosed(err); err != ErrClosed {
-		l.tellCorrupt(err)
-	}
+	err = l.verdict(offset, err)
+	l.tellCorrupt(err)
 	return Record{}, err
 }
 
@@ -63,12 +62,16 @@ func (l *Log) leave() {
 	l.wakeCloserLocked()
 }
 
-// unlessClosed keeps a read that lost a race with Close from saying anything about the offset.
-func (l *Log) unlessClosed(err error) error {
+// verdict keeps a read that lost a race with Close from saying anything about the offset, and one that lost a race with
+// Retain from calling anything damaged.
+func (l *Log) verdict(offset int64, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return ErrClosed
+	}
+	if oldest := l.oldest.Load(); offset < oldest {
+		return &FloorError{offset, oldest}
 	}
 	return err
 }
@@ -90,20 +93,45 @@ func (l *Log) load(s *segment, offset int64) (*block, error) {
 	if err := l.ensureIndex(s, file); err != nil {
 		return nil, fmt.Errorf("segment: index %s: %w", s.name(), err)
 	}
+	b, err := l.block(s, file, offset)
+	if err == nil && len(b.damages) > 0 && l.distrustIndex(s) { // it is the index that may be wrong
+		if err = l.ensureIndex(s, file); err == nil {
+			b, err = l.block(s, file, offset)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("segment: read %s: %w", s.name(), err)
+	}
+	if b.endAt == b.at {
+		return b, nil // nothing was read: the offset is in damage that the index knows
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed && !s.gone {
+		l.cache.put(b)
+	}
+	return b, nil
+}
+
+// block reads and decodes what the index says of an offset.
+func (l *Log) block(s *segment, file vfs.File, offset int64) (*block, error) {
 	x := l.locate(s, offset)
 	if x.lost {
 		return &block{file: s.name(), damages: []damage{x.damage}, extent: x.extent}, nil
 	}
-	b, err := readBlock(file, s.name(), x.extent)
-	if err != nil {
-		return nil, fmt.Errorf("segment: read %s: %w", s.name(), err)
-	}
+	return readBlock(file, s.name(), x.extent)
+}
+
+// distrustIndex forgets an index that was read from a file, and reports whether there was one.
+func (l *Log) distrustIndex(s *segment) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
-		l.cache.put(b)
+	hinted := s.hinted
+	if hinted {
+		s.forgetIndex()
+		s.scanOnly = true
 	}
-	return b, nil
+	return hinted
 }
 
 // acquire pins a segment's open file, opening it first when it is not open.
@@ -124,7 +152,9 @@ func (l *Log) acquire(s *segment) (vfs.File, error) {
 	var victims []vfs.File
 	if s.file == nil {
 		s.file = file
-		l.hot = append(l.hot, s)
+		if !s.gone {
+			l.hot = append(l.hot, s)
+		}
 	} else {
 		victims = append(victims, file) // another reader was faster
 	}
@@ -138,8 +168,21 @@ func (l *Log) acquire(s *segment) (vfs.File, error) {
 
 func (l *Log) releaseUse(s *segment) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	s.users--
+	file := s.abandonedLocked()
+	l.mu.Unlock()
+	if file != nil {
+		file.Close() // it was only read
+	}
+}
+
+// abandonedLocked takes the file out of a removed segment that nobody reads any more.
+func (s *segment) abandonedLocked() (file vfs.File) {
+	if s.gone && s.users == 0 {
+		file, s.file = s.file, nil
+		s.forgetIndex()
+	}
+	return file
 }
 
 // touchLocked makes a sealed segment the most recently used one.
@@ -167,7 +210,8 @@ func (l *Log) evictLocked() (victims []vfs.File) {
 		}
 		l.hot = append(l.hot[:i], l.hot[i+1:]...)
 		victims = append(victims, s.file)
-		s.file, s.index, s.lost, s.indexed = nil, nil, nil, false
+		s.file = nil
+		s.forgetIndex()
 	}
 	return victims
 }
@@ -179,7 +223,8 @@ func closeAll(files []vfs.File) {
 	}
 }
 
-// ensureIndex builds the index of a sealed segment by walking its frame headers.
+// ensureIndex takes the index of a sealed segment from its file or, when that does not count, builds it by walking the frame
+// headers, and keeps it for the next time.
 func (l *Log) ensureIndex(s *segment, file vfs.File) error {
 	if l.hasIndex(s) {
 		return nil
@@ -189,20 +234,36 @@ func (l *Log) ensureIndex(s *segment, file vfs.File) error {
 	if l.hasIndex(s) {
 		return nil
 	}
+	l.mu.Lock()
+	scanOnly := s.scanOnly
+	l.mu.Unlock()
+	if !scanOnly {
+		if x := l.loadIndex(s, file); x != nil {
+			l.setIndex(s, x.Entries, nil, true)
+			return nil
+		}
+	}
 	built := segment{base: s.base}
 	scan := scanner{file: file, size: s.size, limit: s.end}
-	endAt := int64(0)
+	endAt, lastAt := int64(0), int64(0)
 	_, _, lost, err := scan.scan(s.base, func(f scanned) {
 		built.addFrame(f.Base, f.at, f.at != endAt)
-		endAt = f.endAt()
+		endAt, lastAt = f.endAt(), f.at
 	})
 	if err != nil {
 		return err
 	}
+	if len(lost) == 0 && endAt == s.size {
+		l.saveIndex(s, file, built.index, lastAt)
+	}
+	l.setIndex(s, built.index, lost, false)
+	return nil
+}
+
+func (l *Log) setIndex(s *segment, entries []IndexEntry, lost []damage, hinted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.index, s.lost, s.indexed = built.index, lost, true
-	return nil
+	s.index, s.lost, s.hinted, s.indexed = entries, lost, hinted, true
 }
 
 func (l *Log) hasIndex(s *segment) bool {
@@ -230,16 +291,16 @@ func (l *Log) locate(s *segment, offset int64) located {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x := extent{at: 0, from: s.base, endAt: s.size, to: s.end}
-	i := sort.Search(len(s.index), func(i int) bool { return s.index[i].offset > offset })
+	i := sort.Search(len(s.index), func(i int) bool { return s.index[i].Offset > offset })
 	if i > 0 {
-		x.at, x.from = s.index[i-1].at, s.index[i-1].offset
+		x.at, x.from = s.index[i-1].At, s.index[i-1].Offset
 	}
 	if i < len(s.index) {
-		x.endAt, x.to = s.index[i].at, s.index[i].offset
+		x.endAt, x.to = s.index[i].At, s.index[i].Offset
 	}
 	for _, d := range s.lost {
 		if d.from <= offset && offset < d.to {
-			return located{extent: extent{from: d.from, to: d.to, at: d.at}, lost: true, damage: d}
+			return located{extent: extent{from: d.from, to: d.to, at: d.at, endAt: d.at}, lost: true, damage: d}
 		}
 		if d.at >= x.at && d.from > offset && d.at < x.endAt {
 			x.endAt, x.to = d.at, d.from

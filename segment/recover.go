@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 // A torn tail is cut; damage with intact frames after it is kept as a gap. An error is one of the disk: the
 // log may be opened again later.
 func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
-	l := &Log{env: e, dir: dir, opt: o.withDefaults(), ended: e.NewEvent()}
+	l := &Log{env: e, dir: dir, opt: o.withDefaults(), ended: e.NewEvent(), retaining: e.NewMutex()}
 	if err := l.list(); err != nil {
 		return nil, fmt.Errorf("segment: open: %w", err)
 	}
@@ -41,9 +42,13 @@ func (l *Log) list() error {
 	if err != nil {
 		return err
 	}
+	var indexes []int64
 	for _, info := range entries {
 		if info.Dir {
 			continue
+		}
+		if base, ok := parseName(info.Name, indexSuffix); ok {
+			indexes = append(indexes, base)
 		}
 		if _, ok := parseName(info.Name, tempSuffix); ok {
 			if err := l.dir.Remove(info.Name); err != nil {
@@ -57,9 +62,20 @@ func (l *Log) list() error {
 		if n := len(l.segs); n > 0 {
 			l.segs[n-1].end = base
 		}
-		l.segs = append(l.segs, &segment{base: base, end: base, size: info.Size, indexing: l.env.NewMutex()})
+		l.segs = append(l.segs, &segment{base: base, end: base, size: info.Size, first: unknownMs, last: unknownMs, indexing: l.env.NewMutex()})
 	}
+	l.removeStrayIndexes(indexes)
 	return nil
+}
+
+// removeStrayIndexes removes the index files that have no sealed segment. One that stays does no harm.
+func (l *Log) removeStrayIndexes(bases []int64) {
+	for _, base := range bases {
+		i := sort.Search(len(l.segs), func(i int) bool { return l.segs[i].base >= base })
+		if i >= len(l.segs)-1 || l.segs[i].base != base {
+			l.dir.Remove(indexName(base))
+		}
+	}
 }
 
 // parseName returns the base offset in a file name of this package.
@@ -128,7 +144,10 @@ func (l *Log) reopen() (Recovered, error) {
 	if l.floor, err = l.newestStamp(frame); err != nil {
 		return Recovered{}, err
 	}
-	active.size, active.end, active.lost = end, next, lost
+	active.size, active.end, active.lost, active.last = end, next, lost, l.floor
+	if last != nil {
+		active.lastAt = last.at
+	}
 	l.oldest.Store(l.segs[0].base)
 	l.hw.Store(next)
 	r := Recovered{Next: next, TailCut: size - end}
@@ -174,36 +193,9 @@ func noEOF(err error) error {
 // newestStamp returns the commit time of the newest record, which later ones may not go below, given the last
 // frame of the active segment. When that is still empty it is the last one of the segment before. A record that
 // cannot be read sets no floor.
-func (l *Log) newestStamp(frame []byte) (floor int64, err error) {
+func (l *Log) newestStamp(frame []byte) (int64, error) {
 	if frame == nil && len(l.segs) > 1 {
-		if frame, err = l.lastFrame(l.segs[len(l.segs)-2]); err != nil {
-			return 0, err
-		}
+		return l.readLast(l.segs[len(l.segs)-2])
 	}
-	floor = math.MinInt64
-	f, _, err := record.ParseFrame(frame)
-	if err != nil {
-		return floor, nil
-	}
-	for _, b := range f.Records() {
-		if r, err := record.ParseRecord(b); err == nil {
-			floor = max(floor, r.CommittedMs)
-		}
-	}
-	return floor, nil
-}
-
-// lastFrame returns the last frame of a sealed segment, nil when there is none.
-func (l *Log) lastFrame(s *segment) ([]byte, error) {
-	file, err := l.dir.Open(s.name())
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	var last *scanned
-	scan := scanner{file: file, size: s.size, limit: s.end}
-	if _, _, _, err = scan.scan(s.base, func(f scanned) { last = &f }); err != nil || last == nil {
-		return nil, err
-	}
-	return readFrame(file, *last)
+	return frameStamp(frame), nil
 }

@@ -337,7 +337,7 @@ func TestOpenSyncs(t *testing.T) { // LOG-24
 // Other files of the partition's directory are neither looked at nor touched.
 func TestForeignFiles(t *testing.T) {
 	dir, h := memDir(t)
-	names := []string{"consumer.offset", "consumer.ahead", "hwm", "0.log", "0000000000000000000x.log", "00000000000000000000.idx",
+	names := []string{"consumer.offset", "consumer.ahead", "hwm", "0.log", "0000000000000000000x.log", "00000000000000000000.index",
 		"99999999999999999999.log", "move.marker", "fanout-x.offset", "-0000000000000000001.log"}
 	for _, n := range names {
 		writeFile(t, dir.Dir, n, []byte(n))
