@@ -185,6 +185,9 @@ func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, no
 		if done, err := visit(all[at], log, now); done || err != nil {
 			return err
 		}
+		if log == nil { // it was opened, which takes a while: the lease on the next one must not begin in the past
+			now = t.engine.env.Now()
+		}
 	}
 	return nil
 }
@@ -209,6 +212,7 @@ func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (*Deliv
 			if log, err = p.open(); err != nil {
 				return nil, err
 			}
+			e.env.Point("engine: log resolved, nothing reserved")
 			now = e.env.Now()
 		}
 		p.stamp(now)

@@ -28,6 +28,18 @@ type (
 		Name string
 		Err  error
 	}
+	// LimitsSet reports the caps that a lease table has from now on.
+	LimitsSet struct {
+		Key                        Key
+		MaxInFlight, MaxAckedAhead int
+	}
+	// OpenRefused reports a partition that was retired while somebody waited to open it (COM-51).
+	OpenRefused struct {
+		Key         Key
+		Incarnation string
+	}
+	// ReportedLate reports an ack whose lease table was dropped before the committer was told of it (INF-39).
+	ReportedLate struct{ Key Key }
 	// ShardDropped reports that the lease table of a partition is gone from memory.
 	ShardDropped struct {
 		Key         Key
@@ -54,3 +66,6 @@ func (SetAside) isEvent()     {}
 func (StaleRemoved) isEvent() {}
 func (TidyFailed) isEvent()   {}
 func (ShardDropped) isEvent() {}
+func (LimitsSet) isEvent()    {}
+func (OpenRefused) isEvent()  {}
+func (ReportedLate) isEvent() {}

@@ -256,6 +256,7 @@ func (t *topic) applyLimits() {
 		p.mu.Lock()
 		if p.shard != nil && p.holder == p {
 			p.shard.SetLimits(limits)
+			t.engine.emit(LimitsSet{p.key, limits.MaxInFlight, limits.MaxAckedAhead})
 		}
 		p.mu.Unlock()
 	}

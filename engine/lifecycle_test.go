@@ -316,7 +316,9 @@ func TestAlterTopicWakes(t *testing.T) {
 		l.mustConsume("t")
 		var d *Delivery
 		var err error
-		wait := l.start(func(e *Engine) { d, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: AnyPartition, Wait: 20 * time.Second}) })
+		wait := l.start(func(e *Engine) {
+			d, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: AnyPartition, Wait: 20 * time.Second})
+		})
 		l.sleep(time.Second)
 		two := 2
 		l.call(func(e *Engine) { _, err := e.AlterTopic("t", TopicPatch{MaxInFlight: &two}); require.NoError(t, err) })
@@ -325,7 +327,9 @@ func TestAlterTopicWakes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "b", string(d.Payload))
 		require.Less(t, l.w.Now().Sub(began), 100*time.Millisecond)
-		wait = l.start(func(e *Engine) { d, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: AnyPartition, Wait: 20 * time.Second}) })
+		wait = l.start(func(e *Engine) {
+			d, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: AnyPartition, Wait: 20 * time.Second})
+		})
 		l.sleep(time.Second)
 		l.call(func(e *Engine) {
 			_, err := e.AlterTopic("t", TopicPatch{Partitions: &two})

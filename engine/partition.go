@@ -71,7 +71,16 @@ func (p *partition) openLog() (*segment.Log, error) {
 	}
 	p.fence.Lock()
 	defer p.fence.Unlock()
-	return p.openLogLocked()
+	return p.openFenced()
+}
+
+// openFenced is openLogLocked for somebody who waited for the fence.
+func (p *partition) openFenced() (*segment.Log, error) {
+	log, err := p.openLogLocked()
+	if err == errRetired {
+		p.topic.engine.emit(OpenRefused{p.key, p.topic.info.ID})
+	}
+	return log, err
 }
 
 // openLogLocked needs p.fence.
@@ -143,7 +152,7 @@ func (p *partition) open() (*segment.Log, error) {
 	}
 	p.fence.Lock()
 	defer p.fence.Unlock()
-	log, err := p.openLogLocked()
+	log, err := p.openFenced()
 	if err != nil {
 		return nil, err
 	}
@@ -171,12 +180,14 @@ func (p *partition) seedShard(log *segment.Log) error {
 	shard := inflight.New(options, inflight.State{Committed: state.Committed, Ahead: state.Ahead})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	shard.SetLimits(p.topic.leases()) // an alteration that came meanwhile found no shard to tell
+	limits := p.topic.leases() // again: an alteration that came meanwhile found no shard to tell
+	shard.SetLimits(limits)
 	p.shard, p.holder, p.dirID = shard, p, dir.ID()
 	p.taken = shard.Version()
 	p.stored = p.taken
 	if e.listening() {
 		e.emit(ShardOpened{Key: p.key, Incarnation: p.topic.info.ID, State: shard.Snapshot(nil), Report: report, HW: hw})
+		e.emit(LimitsSet{p.key, limits.MaxInFlight, limits.MaxAckedAhead})
 	}
 	return nil
 }

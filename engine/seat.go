@@ -133,3 +133,16 @@ func (e *Engine) windowWritten(v committer.WindowWritten) {
 	defer at.mu.Unlock()
 	at.stored = at.taken
 }
+
+// tellLate reports that the shard which changed is not there any more when the committer is told.
+func (p *partition) tellLate() {
+	e := p.topic.engine
+	if !e.listening() || !p.retired.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.holder != p {
+		e.emit(ReportedLate{p.key})
+	}
+}

@@ -115,6 +115,7 @@ func (p *partition) nack(h inflight.Handle) bool {
 // without p.mu.
 func (p *partition) act(effect inflight.Effect) {
 	if effect.Dirties() {
+		p.tellLate()
 		p.topic.engine.committer.Dirty(p.committerKey())
 	}
 	if effect.Wakes() {

@@ -60,7 +60,12 @@ func (n *Node) seeConsumer(v committer.Event) {
 		n.Goal("S-21") // a tick longer than T
 	case committer.Stranded:
 		p := n.partOf(v.Key)
-		n.failPart(p, model.Violate("INV-25", "the partition was stranded although nobody touched its directory"))
+		if !p.gone {
+			n.failPart(p, model.Violate("INV-25", "the partition was stranded although nobody touched its directory"))
+		}
+		p.stranded = true
+	case committer.Forgotten:
+		n.forgotten(engine.Key{Topic: v.Key.Topic, Partition: v.Key.Partition})
 	}
 }
 

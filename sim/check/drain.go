@@ -16,6 +16,9 @@ func (n *Node) Drained() (drained bool, pending string) {
 		fmt.Fprintf(&b, "%s has records %d to %d in the ingress log that are not committed; ", n.name, n.log.prefix, n.log.durable-1)
 	}
 	for _, p := range n.order {
+		if p.gone {
+			continue
+		}
 		if why := p.pending(); why != "" {
 			fmt.Fprintf(&b, "%s %s/%d: %s; ", n.name, p.key.Topic, p.key.Partition, why)
 		}
@@ -26,6 +29,9 @@ func (n *Node) Drained() (drained bool, pending string) {
 func (p *part) pending() string {
 	m := p.model
 	committed, open := m.Committed()
+	if resting, ok := m.Resting(); ok {
+		committed, open = resting, true
+	}
 	switch {
 	case m.HW == 0:
 		return ""

@@ -73,8 +73,8 @@ func (c *copyHistory) add(client int, in model.CopyInput, out model.CopyOutput) 
 
 // Client tells of a client's ack, extend or nack: which handle, when it was sent and answered, and the answer.
 func (n *Node) Client(client int, topic string, h inflight.Handle, op model.CopyOp, call, ret int64, out model.CopyOutput) {
-	p := n.parts[engine.Key{Topic: topic, Partition: h.Partition}]
-	if p == nil || !p.model.KnowsNonce(h.Nonce) {
+	p := n.withNonce(engine.Key{Topic: topic, Partition: h.Partition}, h.Nonce)
+	if p == nil {
 		return // a forged handle names no copy; that it was refused is checked at the event
 	}
 	in := model.CopyInput{Op: op, Nonce: h.Nonce, Call: call, Ret: ret}
@@ -84,7 +84,7 @@ func (n *Node) Client(client int, topic string, h inflight.Handle, op model.Copy
 
 // AckReturned tells, from within the process, that an accepted ack returned.
 func (n *Node) AckReturned(topic string, h inflight.Handle) {
-	if p := n.parts[engine.Key{Topic: topic, Partition: h.Partition}]; p != nil {
+	if p := n.withNonce(engine.Key{Topic: topic, Partition: h.Partition}, h.Nonce); p != nil {
 		p.model.Returned(h.Offset, n.now())
 	}
 }
@@ -101,7 +101,7 @@ func (n *Node) Histories(budget time.Duration) (v Verdict) {
 	spec := model.Copy()
 	for _, p := range n.order {
 		for _, c := range p.order {
-			switch porcupine.CheckOperationsTimeout(spec, c.final(n.now()), budget) {
+			switch porcupine.CheckOperationsTimeout(spec, c.upTo(p, n.now()), budget) {
 			case porcupine.Ok:
 				v.Checked++
 			case porcupine.Unknown:
@@ -113,6 +113,26 @@ func (n *Node) Histories(budget time.Duration) (v Verdict) {
 		}
 	}
 	return v
+}
+
+// upTo is the history as far as it can be judged: to the end for a partition that is there, and up to the deletion for one
+// that is not. What was under way then was answered by then or not: whether it took effect does not matter any more.
+func (c *copyHistory) upTo(p *part, now int64) []porcupine.Operation {
+	if !p.gone {
+		return c.final(now)
+	}
+	var ops []porcupine.Operation
+	for _, op := range c.ops {
+		if op.Call >= p.goneAt {
+			continue
+		}
+		if in := op.Input.(model.CopyInput); op.Return >= p.goneAt {
+			in.Ret = math.MaxInt64 / 2
+			op.Input, op.Output, op.Return = in, model.Unknown, in.Ret
+		}
+		ops = append(ops, op)
+	}
+	return ops
 }
 
 // final is the history with the demand that the copy ended settled: without it a lost message would pass.

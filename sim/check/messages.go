@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"narad/engine"
 	"narad/inflight"
@@ -14,6 +15,33 @@ import (
 type Messages struct {
 	list   []message
 	resent int // records of commits that were not confirmed
+	// Now tells the true time; nil: always 0.
+	Now  func() int64
+	gone map[topicOf]int64 // true time when the newest incarnation that was deleted was gone
+}
+
+// topicOf names a topic of a node.
+type topicOf struct{ node, topic string }
+
+func (m *Messages) now() int64 {
+	if m.Now == nil {
+		return 0
+	}
+	return m.Now()
+}
+
+// topicGone notes that the incarnation which a topic's name had is gone with what it held.
+func (m *Messages) topicGone(node, topic string, at int64) {
+	if m.gone == nil {
+		m.gone = map[topicOf]int64{}
+	}
+	m.gone[topicOf{node, topic}] = at
+}
+
+// answeredBy returns when the last attempt to produce a message was answered, and false when one may still be under way.
+func (m *Messages) answeredBy(id int) (int64, bool) {
+	e := &m.list[id]
+	return e.answered, e.open == 0
 }
 
 type message struct {
@@ -21,6 +49,9 @@ type message struct {
 	node     string
 	payload  []byte
 	attempts int
+	open     int   // attempts without an answer that says what came of them
+	first    int64 // true time of the first attempt
+	answered int64 // true time of the newest such answer
 	accepted bool
 	// deliveries counts what clients received; copies are the offsets it was seen at.
 	deliveries int
@@ -48,13 +79,27 @@ func (m *Messages) New(node, topic string, size int) (id int, payload []byte) {
 }
 
 // Attempted notes a produce; its outcome is not known yet.
-func (m *Messages) Attempted(id int) { m.list[id].attempts++ }
+func (m *Messages) Attempted(id int) {
+	e := &m.list[id]
+	if e.attempts == 0 {
+		e.first = m.now()
+	}
+	e.attempts++
+	e.open++
+}
 
-// Unsent takes an attempt back: the request never left the client.
-func (m *Messages) Unsent(id int) { m.list[id].attempts-- }
+// Unsent takes an attempt back: the request never left the client, or was refused for good.
+func (m *Messages) Unsent(id int) {
+	m.list[id].attempts--
+	m.list[id].open--
+}
 
 // Accepted notes that a produce was answered 202.
-func (m *Messages) Accepted(id int) { m.list[id].accepted = true }
+func (m *Messages) Accepted(id int) {
+	e := &m.list[id]
+	e.accepted, e.answered = true, m.now()
+	e.open--
+}
 
 // Counts returns how many messages were tried, accepted and acked, and how often any was delivered.
 func (m *Messages) Counts() (tried, accepted, acked, delivered int) {
@@ -115,6 +160,9 @@ func (m *Messages) provenance(node string, d *engine.Delivery) (int, error) {
 func Batch(answers []*engine.Delivery, asked, fits int) error {
 	bytes, last := 0, map[int32]int64{}
 	for i, d := range answers {
+		if _, seen := last[d.Partition]; seen && i > 1 && answers[i-1].Partition != d.Partition && answers[0].Partition != d.Partition { // CON-28
+			return model.Violate("INV-28", "a batch comes back to partition %d after partition %d", d.Partition, answers[i-1].Partition)
+		}
 		if before, seen := last[d.Partition]; seen && d.Offset <= before {
 			return model.Violate("INV-28", "a batch has offset %d of partition %d after offset %d", d.Offset, d.Partition, before)
 		}
@@ -142,11 +190,17 @@ func (m *Messages) Acked(id int, known bool) {
 	}
 }
 
-// Lost returns an error for the first accepted message that no client acked (INV-02).
+// Lost returns an error for the first accepted message that no client acked (INV-02). One of a deleted topic is excused
+// if it may have been accepted before the deletion; that the ingress log drops nothing else is checked by its events.
 func (m *Messages) Lost() error {
 	for id := range m.list {
-		if e := &m.list[id]; e.accepted && !e.acked && !e.ackUnknown {
-			return model.Violate("INV-02", "message %d got a 202 and was never acked; it was delivered %d times, stored at %v", id, e.deliveries, e.where())
+		e := &m.list[id]
+		if at, deleted := m.gone[topicOf{e.node, e.topic}]; deleted && at >= e.first {
+			continue
+		}
+		if e.accepted && !e.acked && !e.ackUnknown {
+			return model.Violate("INV-02", "message %d of %s, first sent at %v, got a 202 at %v and was never acked; it was delivered %d times, stored at %v",
+				id, e.topic, time.Duration(e.first), time.Duration(e.answered), e.deliveries, e.where())
 		}
 	}
 	return nil

@@ -41,6 +41,7 @@ type Node struct {
 	waiters     map[topicKey]*waitShadow // of the current life
 	topics      []topicKey               // of waiters, in the order of their first event
 	ticks       tickShadow
+	cycle       lifecycle
 
 	// Causes counts redeliveries by what ended the lease before.
 	Causes map[model.Ending]int
@@ -64,6 +65,20 @@ type part struct {
 	allReserved bool            // the last reserve found everything in the window leased or settled
 	opened      int             // the life in which the log was opened last
 	dispatched  uint64          // highest sequence number committed in this life
+
+	gone     bool  // its incarnation is durably gone
+	goneAt   int64 // true time
+	succeeds bool  // it is not the first of its name: the end of a commit of its predecessor may be told late
+	dropped  bool  // and nothing of it is in memory any more
+	stranded bool
+	foreign  map[int64]bool // nonces of reservations that consumes of a predecessor took
+}
+
+func newPart(key engine.Key, t engine.Topic) *part {
+	return &part{
+		key: key, topic: t, copies: map[int64]*copyHistory{}, slots: newSlotShadow(), unanswered: map[int64]int64{}, foreign: map[int64]bool{},
+		model: model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
+	}
 }
 
 // never is before the start of every world.
@@ -73,7 +88,7 @@ const never env.Instant = -1 << 62
 func New(c Config) *Node {
 	return &Node{
 		Config: c, name: c.Machine.Name(), tick: min(100*time.Millisecond, c.Interval),
-		parts: map[engine.Key]*part{}, log: newWALShadow(), pausedUntil: never, Causes: map[model.Ending]int{}, Goals: map[string]int{},
+		parts: map[engine.Key]*part{}, log: newWALShadow(), cycle: newLifecycle(), pausedUntil: never, Causes: map[model.Ending]int{}, Goals: map[string]int{},
 	}
 }
 
@@ -145,6 +160,7 @@ func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
 		p.model.Crash(power)
 		p.crashCopies(n.now())
 	}
+	n.endGone()
 	if power && n.now()-n.log.storedAt < int64(250*time.Millisecond) && n.log.stored > n.log.synced {
 		n.Goal("S-41") // power loss within 250 ms of a checkpoint store
 	}
@@ -161,6 +177,7 @@ func (n *Node) Stopped() {
 		p.model.Stop()
 		p.crashCopies(n.now()) // leases are forgotten all the same (REC-08)
 	}
+	n.endGone()
 }
 
 // Closing tells that a graceful stop has begun.
@@ -179,32 +196,14 @@ const pauseSpacing = 10 * time.Second
 
 func (n *Node) now() int64 { return int64(n.World.Now()) }
 
-// Topic tells of a topic before its first event.
-func (n *Node) Topic(t engine.Topic) {
-	for i := range t.Partitions {
-		key := engine.Key{Topic: t.Name, Partition: i}
-		if n.parts[key] != nil {
-			continue
-		}
-		p := &part{
-			key: key, topic: t, copies: map[int64]*copyHistory{}, slots: newSlotShadow(), unanswered: map[int64]int64{},
-			model: model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
-		}
-		n.parts[key] = p
-		n.order = append(n.order, p)
-	}
-}
-
 func (n *Node) see(v engine.Event) {
 	switch v := v.(type) {
 	case engine.Opened:
 		n.serving, n.booted = true, n.World.Now()
-	case engine.TopicCreated:
-		n.Topic(v.Topic)
-	case engine.TopicOpened: // it may have been created by a call that a crash cut short
-		n.Topic(v.Topic)
+		n.opened()
 	case engine.Accepted:
 		n.fail(n.log.accepted(v.Seq))
+		n.acceptedFor(v)
 	case engine.WAL:
 		n.seeWAL(v.Event)
 	case engine.Dispatched:
@@ -213,11 +212,11 @@ func (n *Node) see(v engine.Event) {
 	case engine.DispatchFailed:
 		n.Messages.resent += v.Records
 	case engine.Log:
-		n.seeLog(n.parts[v.Key], v.Event)
+		n.seeLog(n.cycle.all[incKey{v.Key, v.Incarnation}], v.Event)
 	case engine.Consumer:
 		n.seeConsumer(v.Event)
 	case engine.RecordHeld:
-		n.fail(model.Violate("INV-03", "record %d of the ingress log fits no topic although none was deleted: %v", v.Seq, v.Err))
+		n.fail(model.Violate("INV-03", "record %d of the ingress log fits no topic: %v", v.Seq, v.Err))
 	case engine.DestinationHung:
 		n.Goal("a hung commit gave up its slot")
 	case engine.DestinationBehind:
@@ -225,13 +224,15 @@ func (n *Node) see(v engine.Event) {
 	case engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed, engine.PumpPass, engine.PumpPutBack:
 		n.seeWaiter(v)
 	default:
-		n.seeShard(v)
+		if !n.seeTopic(v) {
+			n.seeShard(v)
+		}
 	}
 }
 
 // inOrder checks that within a life no record of a partition overtakes an earlier one (ORD-02).
 func (n *Node) inOrder(p *part, v engine.Dispatched) {
-	if v.Seq <= p.dispatched {
+	if v.Seq <= p.dispatched && n.Incarnation(v.Key.Topic) == p.topic.ID && !p.succeeds {
 		n.failPart(p, model.Violate("ORD-02", "record %d was committed after record %d of the same partition", v.Seq, p.dispatched))
 	}
 	p.dispatched = v.Seq
@@ -273,8 +274,9 @@ func (n *Node) storedUnconfirmed(p *part) {
 func (n *Node) seeShard(v engine.Event) {
 	switch v := v.(type) {
 	case engine.ShardOpened:
-		p := n.parts[v.Key]
-		n.failPart(p, n.openShard(p, v))
+		if p := n.seeded(v); p != nil {
+			n.failPart(p, n.openShard(p, v))
+		}
 	case engine.ConsumerSnapshot:
 		p := n.parts[v.Key]
 		n.failPart(p, p.model.Take(snapshot(v.State, n.now())))
@@ -283,6 +285,9 @@ func (n *Node) seeShard(v engine.Event) {
 	case engine.Settled:
 		p := n.parts[v.Key]
 		n.Acks++
+		if p.foreign[v.Nonce] {
+			n.failPart(p, model.Violate("INV-01", "offset %d was acked with the handle of a reservation that an old incarnation's consume took", v.Offset))
+		}
 		p.freedByAck = p.model.Leases() == int(p.topic.MaxInFlight)
 		if v.Offset > v.Committed && int(p.topic.MaxAckedAhead) <= p.model.Ahead() {
 			n.Goal("S-09") // acked-ahead above its cap
@@ -323,7 +328,15 @@ func (n *Node) seeShard(v engine.Event) {
 func (n *Node) leased(p *part, v engine.Leased) {
 	n.Leases++
 	lease := model.Lease{Nonce: v.Lease.Nonce, Expiry: int64(v.Lease.Expiry)}
-	why, err := p.model.Reserve(v.Lease.Offset, lease, int64(v.At), v.Oldest, v.HW, int(p.topic.MaxInFlight), int(p.topic.MaxAckedAhead))
+	inFlight, ahead := int(p.topic.MaxInFlight), int(p.topic.MaxAckedAhead)
+	var why model.Ending
+	var err error
+	if v.Incarnation == p.topic.ID {
+		why, err = p.model.Reserve(v.Lease.Offset, lease, int64(v.At), v.Oldest, v.HW, inFlight, ahead)
+	} else {
+		n.foreign(p, v)
+		why, err = p.model.ReserveUnseen(v.Lease.Offset, lease, int64(v.At), inFlight, ahead)
+	}
 	n.failPart(p, err)
 	if why != model.NeverLeased {
 		n.Causes[why]++
@@ -408,6 +421,9 @@ func (n *Node) Redelivery(monotonic env.Instant) {
 		return
 	}
 	for _, p := range n.order {
+		if p.gone { // nobody is told of it any more
+			continue
+		}
 		if o, late := p.model.Overdue(int64(monotonic), int64(slack)); late {
 			n.failPart(p, model.Violate("INV-23", "the lease of offset %d expired more than %v ago and was not released", o, slack))
 		}

@@ -113,7 +113,7 @@ func TestViolations(t *testing.T) {
 		"an old ack undone by a process crash": {"INV-08", func(w *sim.World, n *Node, see see) {
 			see(stored(5), open(-1))
 			see(ackedFirst(1)...)
-			n.AckReturned("t", inflight.Handle{})
+			n.AckReturned("t", inflight.Handle{Nonce: 1})
 			for range 3 {
 				w.Env().Sleep(100 * time.Millisecond)
 				see(consumer(committer.TickDone{})) // the committer wrote nothing
@@ -124,7 +124,7 @@ func TestViolations(t *testing.T) {
 		"an old ack undone by a power loss": {"INV-09", func(w *sim.World, n *Node, see see) {
 			see(stored(5), open(-1))
 			see(ackedFirst(1)...)
-			n.AckReturned("t", inflight.Handle{})
+			n.AckReturned("t", inflight.Handle{Nonce: 1})
 			for range 12 {
 				w.Env().Sleep(100 * time.Millisecond)
 				see(consumer(committer.TickDone{}))
@@ -159,7 +159,7 @@ func TestRecentAcksMayComeBack(t *testing.T) {
 		w.Env().Sleep(100 * time.Millisecond)
 		see(consumer(committer.TickDone{}))
 		see(ackedFirst(1)...)
-		n.AckReturned("t", inflight.Handle{})
+		n.AckReturned("t", inflight.Handle{Nonce: 1})
 		w.Env().Sleep(50 * time.Millisecond)
 		n.Crashed(sim.ProcessCrash, disk.Report{})
 		n.Listen()(open(-1))

@@ -104,6 +104,8 @@ func (n *Node) delivered(p *part, v engine.Delivered) {
 	nonce, reserved := p.unanswered[v.Offset]
 	lease, live := p.model.Lease(v.Offset)
 	switch {
+	case p.foreign[v.Nonce]:
+		n.failPart(p, model.Violate("INV-01", "offset %d was answered under nonce %d, which an old incarnation's consume took: it read the old log (LOG-20)", v.Offset, v.Nonce))
 	case !reserved || nonce != v.Nonce:
 		n.failPart(p, model.Violate("INV-18", "offset %d was answered under nonce %d, which is not a reservation that waits for its answer", v.Offset, v.Nonce))
 	case !live || lease.Nonce != v.Nonce || int64(v.At) >= lease.Expiry:

@@ -217,11 +217,16 @@ func (p *Partition) Truncate(n int) {
 // Reserve is told of a new lease and returns why the offset was free, which is the cause of the redelivery if
 // it is one.
 func (p *Partition) Reserve(offset int64, l Lease, now, low, hw int64, maxInFlight, maxAhead int) (Ending, error) {
+	if p.open && (offset < low || offset >= hw || hw > p.HW) {
+		return 0, Violate("INV-04", "offset %d leased, retained is [%d, %d), confirmed is %d", offset, low, hw, p.HW)
+	}
+	return p.ReserveUnseen(offset, l, now, maxInFlight, maxAhead)
+}
+
+// ReserveUnseen is Reserve for a lease whose offset was not chosen by what this partition holds.
+func (p *Partition) ReserveUnseen(offset int64, l Lease, now int64, maxInFlight, maxAhead int) (Ending, error) {
 	if !p.open {
 		return 0, Violate("INV-05", "offset %d leased without a shard", offset)
-	}
-	if offset < low || offset >= hw || hw > p.HW {
-		return 0, Violate("INV-04", "offset %d leased, retained is [%d, %d), confirmed is %d", offset, low, hw, p.HW)
 	}
 	if p.IsSettled(offset) {
 		return 0, Violate("INV-07", "offset %d leased after it was settled (frontier %d)", offset, p.committed)
@@ -425,4 +430,29 @@ func (p *Partition) Reservable(maxInFlight, maxAhead int) (int64, bool) {
 		hole++
 	}
 	return hole, hole < p.HW && (len(p.settled) < maxAhead || hole == p.committed+1)
+}
+
+// Drop is told that the shard is gone for good.
+func (p *Partition) Drop() {
+	p.endLife()
+	p.exact = nil
+}
+
+// Idle is told that the shard was closed because nobody used it: it must leave nothing behind but what its files say, which the
+// next one is seeded from.
+func (p *Partition) Idle() error {
+	if len(p.leases) > 0 {
+		return Violate("INV-07", "a shard was closed with %d leases", len(p.leases))
+	}
+	p.Stop()
+	return nil
+}
+
+// Resting returns the frontier that a shard had which is closed and whose files say all that it said, as after
+// [Partition.Idle].
+func (p *Partition) Resting() (int64, bool) {
+	if p.open || p.exact == nil {
+		return 0, false
+	}
+	return p.exact.Committed, true
 }

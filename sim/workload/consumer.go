@@ -41,7 +41,7 @@ func (n *node) consumeLoop() {
 		c.partition = int32(r.w.Choose(c.spec.Partitions))
 	}
 	for !r.stopping {
-		got := c.receive(r.w.Duration(0, r.plan.Wait))
+		got := c.receive(r.duration(0, r.plan.Wait))
 		for _, h := range got {
 			c.treat(h)
 		}
@@ -52,7 +52,7 @@ func (n *node) consumeLoop() {
 		if percent(r.w, r.plan.Habits.Replay) {
 			c.replay()
 		}
-		r.e.Sleep(r.w.Duration(0, r.plan.Pause))
+		r.e.Sleep(r.duration(0, r.plan.Pause))
 	}
 	c.ackHeld()
 }
@@ -73,7 +73,7 @@ func (c *consumer) receive(wait time.Duration) []held {
 	patience := wait + 20*time.Second
 	leaves := percent(r.w, r.plan.Habits.Cancel)
 	if leaves {
-		patience = r.w.Duration(0, wait)
+		patience = r.duration(0, wait)
 	}
 	got := n.call("consume", patience, q.ask)
 	if got == unknown && leaves {
@@ -133,6 +133,10 @@ func (c *consumer) accept(q *question) (got []held) {
 			r.w.Fail(err)
 			return nil
 		}
+		if err = c.node.check.Belongs(id, d); err != nil {
+			r.w.Fail(err)
+			return nil
+		}
 		got = append(got, held{id, d.Handle})
 	}
 	return got
@@ -142,6 +146,7 @@ func (c *consumer) accept(q *question) (got []held) {
 func (c *consumer) refused(err error) {
 	switch {
 	case errors.Is(err, engine.ErrEmpty), errors.Is(err, engine.ErrClosed), errors.Is(err, engine.ErrCancelled):
+	case errors.Is(err, engine.ErrTopicNotFound) && c.node.run.plan.Churn > 0:
 	case c.node.run.plan.ReadErrors > 0: // the disk answers so
 	default:
 		c.node.run.fail("INV-02", "%s: consume from %s failed on a healthy disk: %v", c.node.name, c.spec.Name, err)
@@ -164,7 +169,7 @@ func (c *consumer) replay() {
 			r.w.Fail(verr)
 		}
 	case errors.Is(err, engine.ErrEmpty):
-		if offset < before {
+		if offset < before && r.plan.Churn == 0 {
 			r.fail("INV-04", "%s: replay of offset %d of %s/%d found nothing, the high watermark was %d (Q-50)", n.name, offset, c.spec.Name, partition, before)
 		}
 	default:
@@ -188,15 +193,15 @@ func (c *consumer) treat(h held) {
 			c.ackHeld()
 		}
 	case under(habit.Late):
-		r.e.Sleep(c.spec.Visibility + r.w.Duration(0, 2*time.Second))
+		r.e.Sleep(c.spec.Visibility + r.duration(0, 2*time.Second))
 		c.ack(h)
 	case under(habit.Forget):
 	case under(habit.Nack):
 		c.settle(h, model.OpNack, (*engine.Engine).Nack)
 	case under(habit.Extend):
-		r.e.Sleep(r.w.Duration(0, c.spec.Visibility))
+		r.e.Sleep(r.duration(0, c.spec.Visibility))
 		c.settle(h, model.OpExtend, (*engine.Engine).Extend)
-		r.e.Sleep(r.w.Duration(0, c.spec.Visibility))
+		r.e.Sleep(r.duration(0, c.spec.Visibility))
 		c.ack(h)
 	case under(habit.Double):
 		c.ack(h)
@@ -281,7 +286,7 @@ func (c *consumer) settled(h held, op model.CopyOp, got answer, err error, call,
 		return // certainly did not happen
 	case got == unknown:
 		out = model.Unknown
-	case errors.Is(err, engine.ErrLeaseGone):
+	case errors.Is(err, engine.ErrLeaseGone), errors.Is(err, engine.ErrTopicNotFound) && r.plan.Churn > 0:
 		out = model.Gone
 	case err != nil:
 		r.fail("API-04", "%s: settle answered %v", n.name, err)

@@ -21,6 +21,9 @@ var flavours = []flavour{
 	{CapsProfile, 15, capPressure},
 	{SlowDiskProfile, 8, slowDisk},
 	{ReadErrorProfile, 8, readErrors},
+	{LockstepProfile, 12, lockstep},
+	{BigProfile, 2, bigMessages},
+	{ChurnProfile, 8, churn},
 	{ParkedProfile, 0, manyParked},
 }
 
@@ -98,6 +101,43 @@ func slowDisk(w *sim.World, p *plan) {
 // readErrors: reads of partition logs fail now and then, and succeed when they are tried again.
 func readErrors(w *sim.World, p *plan) {
 	p.ReadErrors = pick(w, 1000, 10_000, 50_000)
+}
+
+// bigMessages: a batch reaches its bound in bytes before its bound in messages.
+func bigMessages(w *sim.World, p *plan) {
+	p.Size = 1 << 20
+	p.Think = time.Second
+	p.Producers = 2
+	p.Traffic = min(p.Traffic, 8*time.Second)
+	p.Topics = p.Topics[:1]
+	p.Topics[0].Partitions = 1
+	p.Topics[0].MaxInFlight, p.Topics[0].MaxAckedAhead = 1024, 1024
+	p.Habits.Batch = 80
+	p.Segment, p.WALSegment = 64<<20, 64<<20
+}
+
+// churn: topics are deleted, recreated, purged and altered under load, and partitions that nobody uses are closed.
+func churn(w *sim.World, p *plan) {
+	p.Churn = pick(w, 3*time.Second, time.Second, 200*time.Millisecond, 20*time.Millisecond)
+	p.IdleAfter = pick(w, 0, 5*time.Second, time.Second)
+	p.Traffic = min(p.Traffic, 20*time.Second)
+}
+
+// lockstep: clocks agree, calls take whole milliseconds or no time, and leases are short, so that arrivals, departures,
+// commits and deadlines meet at one instant.
+func lockstep(w *sim.World, p *plan) {
+	p.Grid = time.Millisecond
+	p.Latency = sim.Latency{Sync: sim.Range{Min: time.Millisecond, Max: time.Millisecond}, Stalls: p.Latency.Stalls, Stall: p.Latency.Stall}
+	p.Consumers = 2 + w.Choose(5)
+	p.Wait = pick(w, 3*time.Millisecond, 10*time.Millisecond, 40*time.Millisecond)
+	p.Pause = pick(w, time.Millisecond, 5*time.Millisecond)
+	p.Think = pick(w, 5*time.Millisecond, 20*time.Millisecond)
+	p.Traffic = min(p.Traffic, 5*time.Second)
+	p.Size = 50
+	p.Crashes = min(p.Crashes, 3)
+	p.Topics = p.Topics[:1]
+	p.Topics[0].Visibility = pick(w, 5*time.Millisecond, 50*time.Millisecond, time.Second)
+	p.Habits.Cancel = pick(w, 0, 20, 60)
 }
 
 // manyParked: ten thousand consumers wait, beside the others, for what is left.

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"errors"
 	"time"
 
 	"narad/engine"
@@ -9,6 +8,7 @@ import (
 	"narad/sim"
 	"narad/sim/check"
 	"narad/sim/disk"
+	"narad/sim/model"
 )
 
 // Phases of a machine, for counting where crashes land.
@@ -31,13 +31,14 @@ type node struct {
 	boots   int
 	stopped bool // by the story: the supervisor lets it lie
 	parked  int  // consumers that do nothing but wait
+	topics  topicHistories
 }
 
 func (r *run) addNode(name string) {
 	n := &node{run: r, name: name}
 	n.m = r.w.Machine(name, sim.MachineConfig{
 		Personality: r.plan.Personality,
-		RatePPM:     r.w.Choose(401) - 200,
+		RatePPM:     r.rate(),
 		WallOffset:  r.w.Duration(0, 2*time.Second) - time.Second,
 		WallShift:   time.Second,
 		Latency:     r.plan.Latency,
@@ -51,10 +52,21 @@ func (r *run) addNode(name string) {
 	r.nodes = append(r.nodes, n)
 }
 
+// rate draws how fast the clocks of a machine run.
+func (r *run) rate() int {
+	if r.plan.Grid > 0 {
+		return 0
+	}
+	return r.w.Choose(401) - 200
+}
+
 func (n *node) crashed(kind sim.CrashKind, report disk.Report) {
 	n.engine = nil
 	n.run.crashes++
 	n.check.Crashed(kind, report)
+	for _, name := range n.topics.names {
+		n.topics.of(name).Crash(int64(n.run.w.Now()))
+	}
 	n.run.watch.crashed(n, kind, report)
 	n.m.Mark(phaseDown)
 }
@@ -63,8 +75,11 @@ func (n *node) crashed(kind sim.CrashKind, report disk.Report) {
 func (n *node) supervise() {
 	for !n.stopped {
 		n.boot()
-		n.proc.Wait()
-		n.engine = nil
+		proc := n.proc
+		proc.Wait()
+		if n.proc == proc { // the story may have started the next one already
+			n.engine = nil
+		}
 		if n.stopped {
 			return
 		}
@@ -101,7 +116,7 @@ func (n *node) boot() {
 func (n *node) options(e *env.Env) engine.Options {
 	return engine.Options{
 		Env: e, CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
-		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: 64, Listener: n.run.watch.listen(n, n.check.Listen()),
+		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: 64, IdleAfter: n.run.plan.IdleAfter, Listener: n.run.watch.listen(n, n.check.Listen()),
 	}
 }
 
@@ -140,7 +155,7 @@ func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)
 }
 
 // latency is the time that a request or an answer travels.
-func (n *node) latency() time.Duration { return n.run.w.Duration(0, 2*time.Millisecond) }
+func (n *node) latency() time.Duration { return n.run.duration(0, 2*time.Millisecond) }
 
 // createTopics makes the topics of the plan; it is repeated until it is known to have worked.
 func (n *node) createTopics() {
@@ -151,15 +166,11 @@ func (n *node) createTopics() {
 	}
 }
 
-func (n *node) createTopic(spec engine.TopicSpec) (created bool) {
-	var err error
-	if n.call("create topic", time.Minute, func(eng *engine.Engine) { _, err = eng.CreateTopic(spec) }) != answered {
-		return false
-	}
-	if err != nil && !errors.Is(err, engine.ErrTopicExists) && !errors.Is(err, engine.ErrClosed) {
-		n.run.fail("AVL-01", "%s: create topic %s: %v", n.name, spec.Name, err)
-	}
-	return err == nil || errors.Is(err, engine.ErrTopicExists)
+func (n *node) createTopic(spec engine.TopicSpec) (exists bool) {
+	return n.topicOp(0, spec.Name, model.TopicCreate, func(eng *engine.Engine) (string, error) {
+		t, err := eng.CreateTopic(spec)
+		return t.ID, err
+	})
 }
 
 // watch looks, now and then, whether leases end in time (INV-23).

@@ -29,6 +29,9 @@ type plan struct {
 	Parked      int           // consumers that do nothing but wait
 	Latency     sim.Latency   // of the disk
 	ReadErrors  int           // reads of partition logs that fail, in a million
+	Churn       time.Duration // the longest pause of the operator between two changes of topics; 0: nobody changes any
+	IdleAfter   time.Duration // when unused partitions are closed; 0: the default
+	Grid        time.Duration // not 0: what clients do happens at multiples of it, so that much happens at once
 	Flavour     string        // which of the flavours was mixed in
 	Habits      habits
 }
@@ -50,12 +53,12 @@ type habits struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d flavour=%s wait=%v pause=%v parked=%d read errors=%d habits=%+v",
-		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Habits)
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.Habits)
 }
 
 // policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.
-func policyOf(seed uint64) sim.Policy {
+func policyOf(seed uint64, profile Profile) sim.Policy {
 	h := seed * 0x9e3779b97f4a7c15
 	h ^= h >> 31
 	p := sim.Policy{Kind: sim.Uniform, StarveFor: time.Second}
@@ -63,6 +66,10 @@ func policyOf(seed uint64) sim.Policy {
 		p.Kind = sim.Priority
 	}
 	p.Starve = h>>50%4 == 0
+	if often := h>>52%2 == 0; p.Starve && often || profile == ChurnProfile && h>>50%4 != 1 {
+		// Many short episodes: they let what should be an instant, between two steps of a request, last for tens of milliseconds.
+		p.Starve, p.StarveGap, p.StarveFor = true, 100, 60*time.Millisecond
+	}
 	return p
 }
 
@@ -71,7 +78,7 @@ func starve(p sim.Policy) time.Duration {
 	if !p.Starve {
 		return 0
 	}
-	return 2 * p.StarveFor // it may be picked twice in a row
+	return 2 * time.Second // the same task may be picked again and again
 }
 
 // drawPlan draws the plan of a world that stresses nothing in particular.

@@ -14,7 +14,7 @@ func (n *node) produceLoop() {
 	r := n.run
 	n.createTopics()
 	for !r.stopping {
-		r.e.Sleep(r.w.Duration(0, r.plan.Think))
+		r.e.Sleep(r.duration(0, r.plan.Think))
 		spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
 		count := 1
 		if percent(r.w, r.plan.Habits.Batch) {
@@ -48,17 +48,18 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 		var err error
 		patience := 20 * time.Second
 		if percent(r.w, r.plan.Habits.Impatient) {
-			patience = r.w.Duration(0, 5*time.Millisecond)
+			patience = r.duration(0, 5*time.Millisecond)
 		}
 		for _, id := range ids {
 			r.messages.Attempted(id)
 		}
+		r.watch.produces(r, ids)
 		switch n.call("produce", patience, func(eng *engine.Engine) { err = send(eng, messages) }) {
 		case unsent:
 			for _, id := range ids {
 				r.messages.Unsent(id)
 			}
-			r.e.Sleep(r.w.Duration(0, 200*time.Millisecond))
+			r.e.Sleep(r.duration(0, 200*time.Millisecond))
 			continue
 		case unknown:
 			attempt++
@@ -71,7 +72,13 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 			}
 			return
 		case errors.Is(err, engine.ErrClosed):
-			r.e.Sleep(r.w.Duration(0, 200*time.Millisecond))
+			r.e.Sleep(r.duration(0, 200*time.Millisecond))
+		case errors.Is(err, engine.ErrTopicNotFound) && r.plan.Churn > 0:
+			for _, id := range ids {
+				r.messages.Unsent(id)
+			}
+			attempt++
+			r.e.Sleep(r.duration(0, 50*time.Millisecond))
 		case errors.Is(err, engine.ErrTopicNotFound):
 			r.fail("INV-02", "%s: topic %s is gone: %v", n.name, messages[0].Topic, err)
 			return

@@ -25,6 +25,9 @@ const (
 	CapsProfile      Profile = "caps"      // caps that withhold most of the time
 	SlowDiskProfile  Profile = "slowdisk"  // slow and hanging calls
 	ReadErrorProfile Profile = "readerror" // reads of partition logs that fail now and then
+	LockstepProfile  Profile = "lockstep"  // everything happens at whole milliseconds
+	BigProfile       Profile = "big"       // messages of up to a mebibyte
+	ChurnProfile     Profile = "churn"     // topics that are deleted, recreated, purged and altered
 	ParkedProfile    Profile = "parked"    // ten thousand parked consumers
 )
 
@@ -105,13 +108,13 @@ const historyBudget = 2 * time.Second
 
 // Run runs one world to its end.
 func Run(o Options) Result {
-	policy := o.Limits.policy(policyOf(o.Seed))
+	policy := o.Limits.policy(policyOf(o.Seed, o.Profile))
 	so := sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy, Trace: o.Watch.trace(), MaxSteps: o.MaxSteps}
 	if o.Tail != 0 {
 		so.Seed, so.Tail = o.Tail, true
 	}
 	w := sim.New(so)
-	r := &run{w: w, e: w.Env(), messages: &check.Messages{}, limits: o.Limits, watch: o.Watch}
+	r := &run{w: w, e: w.Env(), messages: &check.Messages{Now: func() int64 { return int64(w.Now()) }}, limits: o.Limits, watch: o.Watch}
 	if o.Profile == LongProfile {
 		r.plan = calmPlan(10 * time.Minute)
 	} else {
@@ -145,6 +148,9 @@ func (r *run) drive() error {
 		} else {
 			n.verdict = v
 		}
+		if err := n.topics.judge(n.name); err != nil {
+			return err
+		}
 	}
 	if err := r.messages.Lost(); err != nil {
 		return err
@@ -165,6 +171,9 @@ func (r *run) story() {
 		}
 		r.clients.Go(n.name+" watch", n.watch)
 		r.clients.Go(n.name+" quiet watch", n.watchQuiet)
+		if r.plan.Churn > 0 {
+			r.clients.Go(n.name+" operator", n.operateLoop)
+		}
 		if r.plan.Parked > 0 {
 			r.clients.Go(n.name+" parked", n.parkLoop)
 		}
@@ -173,9 +182,13 @@ func (r *run) story() {
 	r.stopping = true
 	r.clients.Wait()
 	r.heal()
+	if r.plan.Churn > 0 {
+		r.settleTopics()
+	}
 	if !r.drain() {
 		return
 	}
+	r.residue()
 	r.restartQuietly()
 	r.w.Stop()
 }
@@ -202,6 +215,15 @@ func (r *run) result(o Options, err error) Result {
 		}
 	}
 	return res
+}
+
+// duration draws how long a client does something.
+func (r *run) duration(from, to time.Duration) time.Duration {
+	d := r.w.Duration(from, to)
+	if r.plan.Grid > 0 {
+		d -= d % r.plan.Grid
+	}
+	return d
 }
 
 // fail ends the world.

@@ -1,0 +1,347 @@
+package check
+
+import (
+	"maps"
+	"slices"
+
+	"narad/engine"
+	"narad/sim/model"
+)
+
+// incKey names a partition of one incarnation.
+type incKey struct {
+	engine.Key
+	incarnation string
+}
+
+// topicShadow is what is known of one incarnation of a topic, across lives.
+type topicShadow struct {
+	key    topicKey
+	born   int64 // true time, when it is known; otherwise -1
+	gone   bool  // deleted or purged, durably
+	goneAt int64
+	aside  bool // its directory was set aside
+	life   int  // in which it was announced last
+}
+
+// lifecycle follows which incarnations there are (INV-01, INV-25, INV-26).
+type lifecycle struct {
+	all   map[incKey]*part
+	next  map[engine.Key]*part // successors of partitions that were not dropped yet
+	known map[topicKey]*topicShadow
+	order []*topicShadow
+	open  map[string]int // changes of a name that operators sent and got no answer to, in this life
+
+	recordOf  map[uint64]topicKey // what accepted records of the ingress log are for
+	discarded map[uint64]bool
+}
+
+func newLifecycle() lifecycle {
+	return lifecycle{
+		all: map[incKey]*part{}, next: map[engine.Key]*part{}, known: map[topicKey]*topicShadow{}, open: map[string]int{},
+		recordOf: map[uint64]topicKey{}, discarded: map[uint64]bool{},
+	}
+}
+
+// Topic tells of a topic before its first event, or of more partitions.
+func (n *Node) Topic(t engine.Topic) { n.topic(t, -1) }
+
+func (n *Node) topic(t engine.Topic, born int64) *topicShadow {
+	c := &n.cycle
+	key := topicKey{t.Name, t.ID}
+	s := c.known[key]
+	if s == nil {
+		s = &topicShadow{key: key, born: born}
+		c.known[key] = s
+		c.order = append(c.order, s)
+	}
+	s.life = n.life
+	for i := range t.Partitions {
+		if at := (engine.Key{Topic: t.Name, Partition: i}); c.all[incKey{at, t.ID}] == nil {
+			n.addPart(newPart(at, t))
+		}
+	}
+	return s
+}
+
+// addPart makes a partition the one that its key means, once its predecessor was dropped.
+func (n *Node) addPart(p *part) {
+	n.cycle.all[incKey{p.key, p.topic.ID}] = p
+	n.order = append(n.order, p)
+	old := n.parts[p.key]
+	p.succeeds = old != nil
+	if old != nil && !old.dropped {
+		n.cycle.next[p.key] = p
+		return
+	}
+	n.parts[p.key] = p
+}
+
+// Changing tells that an operator sent a change of a topic name, Changed that it was answered.
+func (n *Node) Changing(name string) { n.cycle.open[name]++ }
+
+// Changed is told after [Node.Changing].
+func (n *Node) Changed(name string) { n.cycle.open[name] = max(0, n.cycle.open[name]-1) }
+
+// seeTopic follows the life cycle of topics. It reports false for other events.
+func (n *Node) seeTopic(v engine.Event) bool {
+	switch v := v.(type) {
+	case engine.TopicCreated:
+		for _, s := range n.cycle.order {
+			if s.key.name == v.Topic.Name && s.gone {
+				n.Goal("S-45") // deleted and created again under load
+				break
+			}
+		}
+		n.topic(v.Topic, n.now())
+	case engine.TopicOpened:
+		n.topicOpened(v.Topic)
+	case engine.TopicAltered:
+		n.Topic(v.Topic)
+	case engine.TopicDeleted:
+		n.topicGone(topicKey{v.Name, v.Incarnation})
+	case engine.TopicPurged:
+		n.Goal("purged under load")
+		n.topicGone(topicKey{v.Topic.Name, v.Old})
+		n.topic(v.Topic, n.now())
+	case engine.SetAside:
+		for _, s := range n.cycle.order {
+			s.aside = s.aside || s.gone && s.key.name == v.Name
+		}
+	case engine.RetireFailed:
+		n.fail(model.Violate("INV-25", "the directory of %s %s could not be set aside on a healthy disk: %v", v.Name, v.Incarnation, v.Err))
+	case engine.TidyFailed:
+		n.fail(model.Violate("INV-32", "directory %s could not be removed on a healthy disk: %v", v.Name, v.Err))
+	case engine.ShardDropped:
+		n.shardDropped(v)
+	case engine.LimitsSet:
+		p := n.parts[v.Key]
+		p.topic.MaxInFlight, p.topic.MaxAckedAhead = int32(v.MaxInFlight), int32(v.MaxAckedAhead)
+	case engine.OpenRefused:
+		n.Goal("S-20b") // a creation of a shard came after the drop that it raced
+	case engine.ReportedLate:
+		n.Goal("S-19") // a drop landed between an ack and its report
+	case engine.RecordDiscarded:
+		n.recordDiscarded(v.Seq)
+	case engine.StaleRemoved:
+	default:
+		return false
+	}
+	return true
+}
+
+func (n *Node) topicOpened(t engine.Topic) {
+	if s := n.cycle.known[topicKey{t.Name, t.ID}]; s != nil && s.gone {
+		n.fail(model.Violate("INV-25", "topic %s, incarnation %s, was deleted durably and is there again", t.Name, t.ID))
+	}
+	for _, s := range n.cycle.order { // a purge that a crash cut short behind its commit point
+		if s.key.name == t.Name && s.key.incarnation != t.ID && !s.gone {
+			n.vanished(s)
+		}
+	}
+	n.topic(t, -1)
+}
+
+// opened checks, when the engine has found all topics there are, that none is missing without a cause.
+func (n *Node) opened() {
+	for _, s := range n.cycle.order {
+		if !s.gone && s.life != n.life {
+			n.vanished(s)
+		}
+	}
+	clear(n.cycle.open)
+}
+
+// vanished is told of an incarnation that a start did not find any more: a change must have been under way.
+func (n *Node) vanished(s *topicShadow) {
+	if n.cycle.open[s.key.name] == 0 {
+		n.fail(model.Violate("INV-02", "topic %s, incarnation %s, is gone, and nobody was changing it", s.key.name, s.key.incarnation))
+	}
+	n.topicGone(s.key)
+	n.endGone()
+}
+
+// topicGone is told that an incarnation is durably gone.
+func (n *Node) topicGone(key topicKey) {
+	s := n.cycle.known[key]
+	s.gone, s.goneAt = true, n.now()
+	n.Messages.topicGone(n.name, key.name, n.now())
+	for _, p := range n.order {
+		if p.is(key) {
+			p.gone, p.goneAt = true, n.now()
+		}
+	}
+}
+
+func (p *part) is(key topicKey) bool {
+	return p.key.Topic == key.name && p.topic.ID == key.incarnation
+}
+
+// endGone ends, with the life of the process, what was being retired.
+func (n *Node) endGone() {
+	for _, p := range n.order {
+		if p.gone {
+			n.dropPart(p)
+		}
+	}
+}
+
+// dropPart ends a partition whose incarnation is gone; its key means the successor from here on.
+func (n *Node) dropPart(p *part) {
+	if p.dropped {
+		return
+	}
+	p.dropped = true
+	n.Messages.topicGone(n.name, p.key.Topic, n.now()) // until here a produce that had found the topic may have been accepted for it
+	p.model.Drop()
+	clear(p.unanswered)
+	if next := n.cycle.next[p.key]; next != nil && n.parts[p.key] == p {
+		n.parts[p.key] = next
+		delete(n.cycle.next, p.key)
+	}
+}
+
+// forgotten is told that the committer holds nothing of a partition any more. For one whose incarnation is gone that ends it.
+func (n *Node) forgotten(key engine.Key) {
+	p := n.parts[key]
+	if p == nil {
+		return
+	}
+	p.slots.primed, p.slots.anchor, p.slots.window = false, -1, -1
+	if !p.gone {
+		return
+	}
+	if s := n.cycle.known[topicKey{key.Topic, p.topic.ID}]; !s.aside { // COM-38, B089
+		n.failPart(p, model.Violate("INV-25", "the consumer state was dropped before the directory was set aside"))
+	}
+	if p.stranded {
+		n.Goal("S-17")
+	}
+	n.dropPart(p)
+}
+
+// shardDropped checks why a lease table went.
+func (n *Node) shardDropped(v engine.ShardDropped) {
+	p := n.parts[v.Key]
+	switch {
+	case p == nil || p.topic.ID != v.Incarnation:
+		n.fail(model.Violate("INV-25", "the shard of %s/%d, incarnation %s, was dropped, and is not the one that was open", v.Key.Topic, v.Key.Partition, v.Incarnation))
+	case v.Why == engine.DropIdle:
+		n.Goal("an idle partition was closed")
+		n.failPart(p, p.model.Idle())
+		n.crashCopiesOf(p)
+	case !p.gone:
+		n.failPart(p, model.Violate("INV-25", "the shard was retired although the topic is there"))
+	default:
+		p.model.Drop()
+	}
+}
+
+func (n *Node) crashCopiesOf(p *part) { p.crashCopies(n.now()) }
+
+// seeded returns the partition whose shard was made, after checking that it may be (COM-50, COM-51).
+func (n *Node) seeded(v engine.ShardOpened) *part {
+	p := n.cycle.all[incKey{v.Key, v.Incarnation}]
+	switch {
+	case p == nil:
+		n.fail(model.Violate("INV-25", "a shard of %s/%d was made for the unknown incarnation %s", v.Key.Topic, v.Key.Partition, v.Incarnation))
+	case p.dropped:
+		n.failPart(p, model.Violate("INV-25", "a shard was seeded from the directory of incarnation %s after the drop that ended it", v.Incarnation))
+	case n.parts[v.Key] != p:
+		n.failPart(p, model.Violate("INV-25", "a shard was seeded from the directory of incarnation %s, the live one is %s", v.Incarnation, n.parts[v.Key].topic.ID))
+	case p.gone:
+		n.Goal("S-20a") // a creation of a shard finished before the drop that it raced
+	}
+	return p
+}
+
+// foreign follows a reservation that a consume took, who holds the closed log of an incarnation that is gone, on the lease
+// table of its successor (LOG-19). It must come to nothing.
+func (n *Node) foreign(p *part, v engine.Leased) {
+	n.Goal("a closed log met its successor's lease table")
+	if v.Lease.Offset < v.Oldest {
+		n.Goal("S-24")
+	}
+	p.foreign[v.Lease.Nonce] = true
+}
+
+// recordDiscarded checks that only what was accepted for a deleted incarnation is discarded (WAL-20).
+func (n *Node) recordDiscarded(seq uint64) {
+	n.log.dispatched(seq)
+	n.Goal("a record of a deleted topic was discarded")
+	n.cycle.discarded[seq] = true
+	n.mayDiscard(seq)
+}
+
+func (n *Node) mayDiscard(seq uint64) {
+	key, accepted := n.cycle.recordOf[seq]
+	if !accepted || !n.cycle.discarded[seq] {
+		return
+	}
+	if s := n.cycle.known[key]; s == nil || !s.gone {
+		n.fail(model.Violate("INV-02", "record %d was accepted for %s, incarnation %s, which is there, and was discarded", seq, key.name, key.incarnation))
+	}
+}
+
+// acceptedFor notes what a record was accepted for.
+func (n *Node) acceptedFor(v engine.Accepted) {
+	n.cycle.recordOf[v.Seq] = topicKey{v.Key.Topic, v.Incarnation}
+	n.mayDiscard(v.Seq)
+}
+
+// withNonce returns the partition that handed out a nonce, whatever its incarnation.
+func (n *Node) withNonce(key engine.Key, nonce int64) *part {
+	if p := n.parts[key]; p != nil && p.model.KnowsNonce(nonce) {
+		return p
+	}
+	for _, p := range slices.Backward(n.order) {
+		if p.key == key && p.model.KnowsNonce(nonce) {
+			return p
+		}
+	}
+	return nil
+}
+
+// Belongs checks that a message was not delivered under the handle of an incarnation that came into being after the last
+// attempt to produce it had been answered (INV-01, LOG-20).
+func (n *Node) Belongs(id int, d *engine.Delivery) error {
+	p := n.withNonce(engine.Key{Topic: d.Topic, Partition: d.Partition}, d.Handle.Nonce)
+	if p == nil {
+		return model.Violate("INV-01", "message %d was delivered under the nonce %d, which no shard of %s/%d ever handed out", id, d.Handle.Nonce, d.Topic, d.Partition)
+	}
+	born := n.cycle.known[topicKey{d.Topic, p.topic.ID}].born
+	if end, known := n.Messages.answeredBy(id); known && born >= 0 && end < born {
+		return model.Violate("INV-01", "message %d was accepted at %d and delivered from incarnation %s of %s, which was made at %d", id, end, p.topic.ID, d.Topic, born)
+	}
+	return nil
+}
+
+// Residue checks what deleted topics left on the disk: names are the directories in topics/ (INV-32, PUMP-13).
+func (n *Node) Residue(names []string) error {
+	living := map[string]bool{}
+	for _, s := range n.cycle.order {
+		if !s.gone {
+			living[s.key.name] = true
+		}
+	}
+	for _, name := range names {
+		if !living[name] {
+			return model.Violate("INV-32", "%s: topics/%s belongs to no topic", n.name, name)
+		}
+		delete(living, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(living)) {
+		return model.Violate("INV-02", "%s: topic %s has no directory", n.name, name)
+	}
+	return nil
+}
+
+// Incarnation returns the id of the newest incarnation of a name that was seen, empty for none.
+func (n *Node) Incarnation(name string) string {
+	for _, s := range slices.Backward(n.cycle.order) {
+		if s.key.name == name {
+			return s.key.incarnation
+		}
+	}
+	return ""
+}
