@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/anishathalye/porcupine"
+
+	"narad/engine"
 	"narad/sim/model"
 )
 
@@ -49,4 +52,25 @@ func slotName(s int) string {
 
 func stateText(s *model.Snapshot) string {
 	return fmt.Sprintf("frontier %d, ahead %v", s.Committed, slices.Sorted(maps.Keys(s.Ahead)))
+}
+
+// Name returns the name of the node.
+func (n *Node) Name() string { return n.name }
+
+// drawBudget bounds the search for an order of the operations that are drawn.
+const drawBudget = time.Second
+
+// DrawCopy writes porcupine's page about the history of one stored copy, and reports whether there is one.
+func (n *Node) DrawCopy(w io.Writer, key engine.Key, offset int64) bool {
+	p := n.parts[key]
+	if p == nil || p.copies[offset] == nil {
+		return false
+	}
+	ops := slices.Clone(p.copies[offset].ops)
+	for i := range ops {
+		ops[i].Return = min(ops[i].Return, n.now()+1) // an operation without an answer would stretch the page
+	}
+	spec := model.Copy()
+	_, info := porcupine.CheckOperationsVerbose(spec, ops, drawBudget)
+	return porcupine.Visualize(spec, info, w) == nil
 }

@@ -21,6 +21,8 @@ type Watch struct {
 	Crashed func(Crashed) // a machine went down
 	End     func(View)    // the run is over, its tasks are still there
 	Done    func(Result)
+
+	messages map[int64][]int // about to be produced, by the task of the client
 }
 
 // Call is a request of a client.
@@ -31,6 +33,7 @@ type Call struct {
 	Start, End env.Instant
 	Outcome    sim.Outcome
 	Draining   bool
+	Messages   []int // that it produces, by their number among all of the world
 }
 
 // Event is an event of a node's engine.
@@ -125,7 +128,21 @@ func (w *Watch) call(n *node, name string) *seenCall {
 		return nil
 	}
 	r := n.run
-	return &seenCall{w, r, Call{Client: r.w.Current().String(), Node: n.name, Name: name, Start: r.w.Now(), Draining: r.draining}}
+	client := r.w.Current()
+	c := Call{Client: client.String(), Node: n.name, Name: name, Start: r.w.Now(), Draining: r.draining, Messages: w.messages[client.ID()]}
+	delete(w.messages, client.ID())
+	return &seenCall{w, r, c}
+}
+
+// produces notes which messages the next call of the running client produces.
+func (w *Watch) produces(r *run, ids []int) {
+	if w == nil || w.Call == nil {
+		return
+	}
+	if w.messages == nil {
+		w.messages = map[int64][]int{}
+	}
+	w.messages[r.w.Current().ID()] = ids
 }
 
 // runs notes the task that serves the call.
