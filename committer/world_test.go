@@ -383,7 +383,7 @@ func TestForgetWaits(t *testing.T) {
 		w := sim.New(sim.Options{Seed: seed})
 		slow := sim.Range{Min: 30 * time.Millisecond, Max: 60 * time.Millisecond}
 		m := w.Machine("m", sim.MachineConfig{Latency: sim.Latency{Write: slow, Sync: slow, Meta: slow, Waits: 1_000_000}})
-		under := 0 // operations on the partition that are under way
+		under := &counter{} // operations on the partition that are under way
 		m.Boot(func(e *env.Env) {
 			root, err := e.FS().OpenRoot("/data", true)
 			require.NoError(t, err)
@@ -391,7 +391,7 @@ func TestForgetWaits(t *testing.T) {
 			snapshots, forgot := 0, 0
 			live := &shard{State: State{Committed: -1}, identity: 1}
 			c, err := Start(e, Options{
-				Interval: 200 * time.Millisecond, Root: watch{root, &under}, MaxOpen: 1, Path: func(Key) string { return "p0" },
+				Interval: 200 * time.Millisecond, Root: watch{root, under}, MaxOpen: 1, Path: func(Key) string { return "p0" },
 				State: func(Key, []int64) (State, uint64, bool) {
 					snapshots++
 					return live.State, 1, true
@@ -407,11 +407,11 @@ func TestForgetWaits(t *testing.T) {
 				live.ack(live.Committed + 1)
 				c.Dirty(part0(0))
 				e.Sleep(w.Duration(0, 400*time.Millisecond))
-				if under > 0 {
+				if under.now > 0 {
 					waited++
 				}
 				c.Forget(part0(0))
-				require.Zero(t, under, "an operation is still under way")
+				require.Zero(t, under.now, "an operation is still under way")
 				forgot = snapshots
 			}
 			require.NoError(t, c.Close())
@@ -421,15 +421,66 @@ func TestForgetWaits(t *testing.T) {
 	require.Greater(t, waited, 50)
 }
 
+// COM-01, COM-09, BUG-109: one task does all writes, so that no two syncs are under way at a time, however slow they are and
+// however many partitions are due.
+func TestOneWriteoutAtATime(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1})
+	slow := sim.Range{Min: time.Millisecond, Max: 5 * time.Millisecond}
+	m := w.Machine("m", sim.MachineConfig{Latency: sim.Latency{Write: slow, Sync: slow, Meta: slow, Waits: 1_000_000}})
+	under := &counter{}
+	written := 0
+	m.Boot(func(e *env.Env) {
+		root, err := e.FS().OpenRoot("/data", true)
+		require.NoError(t, err)
+		live := map[Key]*shard{}
+		for i := range 20 {
+			require.NoError(t, root.Mkdir(fmt.Sprintf("p%d", i)))
+			live[part0(i)] = &shard{State: State{Committed: -1}, identity: 1}
+		}
+		c, err := Start(e, Options{
+			Interval: 100 * time.Millisecond, Root: watch{root, under}, MaxOpen: 3, Path: func(k Key) string { return fmt.Sprintf("p%d", k.Partition) },
+			State: func(k Key, _ []int64) (State, uint64, bool) { return live[k].State, 1, true },
+			Event: func(v Event) {
+				if v, ok := v.(WrittenOut); ok && v.Err == nil {
+					written++
+				}
+			},
+		})
+		require.NoError(t, err)
+		for range 10 {
+			for i := range 20 {
+				live[part0(i)].ack(live[part0(i)].Committed + 1)
+				c.Dirty(part0(i))
+			}
+			e.Sleep(w.Duration(0, 400*time.Millisecond))
+		}
+		require.NoError(t, c.Close())
+	})
+	require.NoError(t, w.Run(time.Hour))
+	require.Greater(t, written, 60)
+	require.Equal(t, 1, under.most)
+}
+
+// counter counts operations under way, and the most at a time.
+type counter struct{ now, most, all int }
+
+func (c *counter) begin() {
+	c.now++
+	c.all++
+	c.most = max(c.most, c.now)
+}
+
+func (c *counter) end() { c.now-- }
+
 // watch counts the operations under way on files below a directory.
 type watch struct {
 	vfs.Dir
-	under *int
+	under *counter
 }
 
 type watchedFile struct {
 	vfs.File
-	under *int
+	under *counter
 }
 
 func (d watch) OpenDir(name string) (vfs.Dir, error) {
@@ -454,13 +505,13 @@ func (d watch) Create(name string) (vfs.File, error) {
 }
 
 func (f watchedFile) WriteAt(p []byte, off int64) (int, error) {
-	*f.under++
-	defer func() { *f.under-- }()
+	f.under.begin()
+	defer f.under.end()
 	return f.File.WriteAt(p, off)
 }
 
 func (f watchedFile) Sync() error {
-	*f.under++
-	defer func() { *f.under-- }()
+	f.under.begin()
+	defer f.under.end()
 	return f.File.Sync()
 }

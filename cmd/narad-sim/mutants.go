@@ -22,6 +22,7 @@ func runMutants(args []string) int {
 	part := set.String("part", "", "run every n-th mutant, beginning with the k-th: k/n")
 	list := set.Bool("list", false, "list the catalogue and run nothing")
 	asJSON := set.Bool("json", false, "print the outcomes as JSON")
+	asMarkdown := set.Bool("markdown", false, "print the outcomes as a table in Markdown")
 	if err := set.Parse(args); err != nil {
 		return 2
 	}
@@ -40,9 +41,12 @@ func runMutants(args []string) int {
 		return usageError(err)
 	}
 	outcomes, survivors := runAll(all, root, *seeds, *first)
-	if *asJSON {
+	switch {
+	case *asJSON:
 		json.NewEncoder(os.Stdout).Encode(outcomes)
-	} else {
+	case *asMarkdown:
+		fmt.Print(mutantMarkdown(all, outcomes))
+	default:
 		fmt.Print(mutantTable(outcomes))
 	}
 	if survivors > 0 {
@@ -92,12 +96,14 @@ func moduleRoot() (string, error) {
 func runAll(all []mutants.Mutant, root string, seeds int, first uint64) (outcomes []mutants.Outcome, survivors int) {
 	for i, m := range all {
 		fmt.Fprintf(os.Stderr, "%d/%d %s … ", i+1, len(all), m.Name)
-		o, err := m.Run(root, seeds, first)
+		o, err := m.Hunt(root, seeds, first)
 		if err != nil {
 			o.Error = err.Error()
 		}
 		outcomes = append(outcomes, o)
 		switch {
+		case o.Caught && o.Seeds == 0 && len(m.Tests) > 0:
+			fmt.Fprintf(os.Stderr, "caught by %s, %.1f CPU seconds\n", o.By, o.CPUSeconds)
 		case o.Caught:
 			fmt.Fprintf(os.Stderr, "caught by %s at seed %d, %.1f CPU seconds\n", o.By, o.Seed, o.CPUSeconds)
 		case err != nil:
@@ -126,5 +132,25 @@ func mutantTable(outcomes []mutants.Outcome) string {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%s\n", o.Name, by, o.Seeds, o.CPUSeconds, o.Title)
 	}
 	t.Flush()
+	return b.String()
+}
+
+// mutantMarkdown is the table of sim/mutants/README.md.
+func mutantMarkdown(all []mutants.Mutant, outcomes []mutants.Outcome) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "| mutant | what it does | breaks | caught by | at seed | seeds | CPU s |")
+	fmt.Fprintln(&b, "|---|---|---|---|---:|---:|---:|")
+	for i, o := range outcomes {
+		by, seed, seeds := "**survived**", "", fmt.Sprint(o.Seeds)
+		switch {
+		case o.Error != "" && !o.Caught:
+			by = "**not run**"
+		case o.Caught && len(all[i].Tests) > 0:
+			by, seeds = "`"+all[i].Package+"` "+o.By, ""
+		case o.Caught:
+			by, seed = o.By, fmt.Sprint(o.Seed)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %.1f |\n", o.Name, o.Title, all[i].Rule, by, seed, seeds, o.CPUSeconds)
+	}
 	return b.String()
 }

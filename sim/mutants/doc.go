@@ -9,6 +9,11 @@
 //	rule: COM-14
 //	expect: INV-12 INV-09 INV-11
 //
+// What no simulated world can show, such as a bug of another operating system's disk or of a warning, names instead the
+// tests that must fail:
+//
+//	test: ./committer TestFlipWaitsForTheFlush
+//
 // [Mutant.Overlay] applies it to copies of the files it names: the lines may have moved, but a patch whose lines
 // are not there any more is stale and an error. The copies replace the originals in a build with "go build -overlay", so that production source
 // never holds a switch for a bug.

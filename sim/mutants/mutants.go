@@ -24,6 +24,8 @@ type Mutant struct {
 	Symptom string   // what an observer sees
 	Rule    string   // the requirements that it breaks
 	Expect  []string // the checks that may catch it, the likeliest first
+	Package string   // of the tests that catch what no world shows; empty: the simulator does
+	Tests   []string
 	files   []*gitdiff.File
 }
 
@@ -67,14 +69,18 @@ func Parse(name string, text []byte) (Mutant, error) {
 			m.Rule = value
 		case "expect":
 			m.Expect = strings.Fields(value)
+		case "test":
+			if m.Package, m.Tests, err = parseTests(value); err != nil {
+				return m, fmt.Errorf("mutants: %s: %w", name, err)
+			}
 		case "":
 		default:
 			return m, fmt.Errorf("mutants: %s: unknown header line %q", name, strings.TrimSpace(line))
 		}
 	}
 	m.files = files
-	if m.Title == "" || m.Symptom == "" || m.Rule == "" || len(m.Expect) == 0 || len(files) == 0 {
-		return m, fmt.Errorf("mutants: %s: the header needs mutant, symptom, rule and expect, and a patch must follow", name)
+	if m.Title == "" || m.Symptom == "" || m.Rule == "" || len(m.Expect)+len(m.Tests) == 0 || len(files) == 0 {
+		return m, fmt.Errorf("mutants: %s: the header needs mutant, symptom, rule and expect or test, and a patch must follow", name)
 	}
 	return m, nil
 }
