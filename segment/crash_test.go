@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +22,8 @@ type state struct {
 	at        string
 	disk      *disk.Disk
 	confirmed []Record   // every offset that was ever below a watermark, in order
+	removed   int        // offsets that retention has removed
+	removable int        // offsets that it was told to remove
 	maybe     [][]Record // what may follow: commits whose outcome is not a confirmation
 }
 
@@ -34,6 +39,7 @@ type story struct {
 	keep   bool
 	fault  disk.Hook
 	next   int // number of the next record
+	clock  clock
 }
 
 func newStory(t testing.TB, d *disk.Disk, o Options) *story {
@@ -62,7 +68,7 @@ func (s *story) mark(at string) {
 }
 
 func (s *story) open() error {
-	l, err := Open(env.OS(), s.dir, s.opt)
+	l, err := Open(env.Simulated(&s.clock, nil), s.dir, s.opt)
 	if err != nil {
 		return err
 	}
@@ -72,14 +78,14 @@ func (s *story) open() error {
 		got, err = contents(l) // a read that failed may be tried again
 	}
 	require.NoError(s.t, err, "at %s", s.state.at)
-	s.state.admit(s.t, got)
-	s.state.confirmed, s.state.maybe = got, nil
+	s.state.admit(s.t, int(l.Oldest()), got)
+	s.state.confirmed, s.state.maybe = append(s.state.confirmed[:l.Oldest():l.Oldest()], got...), nil
 	return nil
 }
 
 // contents reads a log that has no damage.
 func contents(l *Log) (all []Record, err error) {
-	for off := range l.HighWatermark() {
+	for off := l.Oldest(); off < l.HighWatermark(); off++ {
 		r, err := l.Read(off)
 		if err != nil {
 			return nil, err
@@ -90,17 +96,20 @@ func contents(l *Log) (all []Record, err error) {
 	return all, nil
 }
 
-// admit checks what a log that was opened in some state holds.
-func (s *state) admit(t testing.TB, got []Record) {
-	if len(got) < len(s.confirmed) {
-		t.Fatalf("at %s: watermark %d, below the %d it was", s.at, len(got), len(s.confirmed))
+// admit checks what a log that was opened in some state holds, from its oldest offset on.
+func (s *state) admit(t testing.TB, oldest int, got []Record) {
+	if oldest < s.removed || oldest > s.removable {
+		t.Fatalf("at %s: oldest offset %d, expected from %d to %d", s.at, oldest, s.removed, s.removable)
 	}
-	for i, r := range s.confirmed {
+	if hw := oldest + len(got); hw < len(s.confirmed) {
+		t.Fatalf("at %s: watermark %d, below the %d it was", s.at, hw, len(s.confirmed))
+	}
+	for i, r := range s.confirmed[oldest:] {
 		if !same(r, got[i]) {
-			t.Fatalf("at %s: offset %d holds %q, was %q", s.at, i, got[i].Payload, r.Payload)
+			t.Fatalf("at %s: offset %d holds %q, was %q", s.at, oldest+i, got[i].Payload, r.Payload)
 		}
 	}
-	tail := got[len(s.confirmed):]
+	tail := got[len(s.confirmed)-oldest:]
 	if len(tail) == 0 {
 		return
 	}
@@ -119,6 +128,7 @@ func (s *story) commit(n, size int) error {
 	r := recs(s.next, n, size)
 	s.next += n
 	s.state.maybe = append(s.state.maybe, r)
+	s.clock.wall = env.Wall(len(s.state.confirmed)+n-1) * env.Wall(time.Millisecond)
 	base, err := s.log.Commit(r)
 	if err != nil {
 		require.Equal(s.t, int64(len(s.state.confirmed)), s.log.HighWatermark())
@@ -157,8 +167,29 @@ func (s *story) step(step string) error {
 		return s.commit(5, 250)
 	case "reopen":
 		return s.reopen()
+	case "retain":
+		return s.retain(len(s.state.confirmed))
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(step, "below ")); err == nil {
+		return s.retain(n)
 	}
 	panic(step)
+}
+
+// retain removes what holds only offsets below a bound: the commit time of a record is here its offset.
+func (s *story) retain(below int) error {
+	s.state.removable = max(s.state.removable, below)
+	_, err := s.log.Retain(int64(below))
+	if oldest := int(s.log.Oldest()); oldest > below {
+		s.t.Fatalf("told to remove below %d, removed below %d", below, oldest)
+	}
+	if err == nil {
+		s.state.removed = int(s.log.Oldest())
+		if all := len(s.state.confirmed); below == all && s.state.removed != all {
+			s.t.Fatalf("told to remove all %d, removed below %d", all, s.state.removed)
+		}
+	}
+	return err
 }
 
 var crashOptions = Options{SegmentBytes: 600, FrameBytes: 500}
@@ -251,6 +282,9 @@ var programs = [][]string{
 	{"big", "1", "big"},
 	{"many", "1"},
 	{"big", "reopen", "4", "many", "reopen", "1"},
+	{"big", "1", "retain", "1"},
+	{"big", "big", "below 1", "reopen", "retain"},
+	{"big", "big", "1", "below 2", "big", "retain", "reopen", "1"},
 }
 
 // long reports whether deep runs are asked for.
@@ -362,7 +396,7 @@ func TestFailEveryCallOnce(t *testing.T) { // LOG-06, LOG-24, LOG-25, INV-04
 					s.keep = hit // what comes before is what the test above looks at
 					return err
 				}
-				failures := s.survive("4", "big", "reopen", "1", "many", "reopen", "1", "big", "1")
+				failures := s.survive("4", "big", "reopen", "1", "below 5", "many", "reopen", "retain", "1", "big", "1")
 				s.mark("the end")
 				require.LessOrEqual(t, failures, 1)
 				if hit {
@@ -423,6 +457,6 @@ func (s *story) survive(steps ...string) (failures int) {
 		got, err = contents(s.log)
 	}
 	require.NoError(s.t, err)
-	s.state.admit(s.t, got)
+	s.state.admit(s.t, int(s.log.Oldest()), got)
 	return failures
 }

@@ -1,8 +1,8 @@
 // Package segment is the partition log: an append-only sequence of records in segment files, of which a
 // prefix, everything below the high watermark, is stored, synced, verified and visible.
 //
-// It owns the files %020d.log (and %020d.log.tmp while one is created) in a partition's directory and touches
-// no other file there. It knows nothing of leases, consumers or topics.
+// It owns the files %020d.log (and %020d.log.tmp while one is created) and %020d.idx in a partition's directory and
+// touches no other file there. It knows nothing of leases, consumers or topics.
 //
 // # Invariants
 //
@@ -22,17 +22,23 @@
 //	G7  A damaged frame costs its own offsets and no others. Reads say CorruptError for them, and say it only
 //	    after the bytes were read twice.
 //	G8  Commit times never decrease from one offset to the next.
+//	G9  What retention removed is a prefix: the offsets of the log are one range [oldest, high watermark), also after a
+//	    crash in the middle of a removal. An offset that went answers FloorError, never damage.
 //
 // # Files
 //
 //	00000000000000000000.log    frames of the offsets [0, 4711)        sealed, immutable
 //	00000000000000004711.log    frames of the offsets [4711, 9000)     sealed, immutable
 //	00000000000000009000.log    frames from offset 9000 on             active
+//	00000000000000000000.idx    where frames begin in [0, 4711)        hint, drawn in index.go
 //
 // The name of a file is the offset of its first record, and a sealed file ends at the offset that names its
 // successor. The contents are frames back to back from byte 0, without header or footer; package record
 // draws the frame and the record inside it, and says what the checksums cover. A segment is begun before the
 // commit that finds the active one at Options.SegmentBytes or more, so a file can exceed that by one commit.
+//
+// No file holds the oldest offset either: it is the name of the oldest file. When retention has removed every record, an
+// empty file is left that is named by the next offset.
 //
 // No file holds the high watermark. It is recomputed when the log is opened, after a sync, from the end of
 // the last intact frame; G1 makes sure that this is never below any watermark there was.
@@ -61,10 +67,18 @@
 // step may be interrupted and repeated. Open costs one segment, whatever the log holds. When damage is
 // followed by intact frames nothing is cut: the offsets between become a gap.
 //
+// Retain, for each segment, oldest first: take it out of memory and raise the oldest offset; unlink; sync the directory;
+// only then the next one. A crash in between leaves a contiguous end of the log. What was not synced may come back, with
+// the records as they were, and goes again. Only after a directory sync that failed, and that the file system then forgot,
+// can a segment come back whose successor is gone: the offsets between read as damage until the next Retain.
+//
+// An index file is written when its segment is sealed, or first walked, and never synced. Torn, stale or missing, it costs a
+// walk.
+//
 // # Reads
 //
-// A sealed segment is indexed when it is first read, by its frame headers alone, one entry per 32 KiB; the
-// active one as it grows. A read decodes the frames between two entries, verifies them, and keeps them in a
+// A segment is indexed as it grows, one entry per 32 KiB. The index of a sealed one is read from its file at the first
+// read, or else built by a walk over the frame headers; two sealed segments at a time keep theirs in memory. A read decodes the frames between two entries, verifies them, and keeps them in a
 // bounded cache, so a sequential reader decodes each frame once. No lock is held over a file call.
 //
 // # File map
@@ -75,6 +89,8 @@
 //	scan.go     walk over frames, search for intact ones after damage
 //	read.go     Read, open files, lazy indexes, decoding
 //	cache.go    decoded blocks
+//	index.go    index files of sealed segments
+//	retain.go   Retain, Peek
 //	event.go    what a listener is told
 //	errors.go   what can go wrong
 package segment

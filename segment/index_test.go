@@ -1,0 +1,193 @@
+package segment
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"hash/crc32"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/record"
+	"narad/vfs"
+)
+
+var goldenIndex = Index{
+	Base: 4711, End: 9000, Bytes: 67_108_900, LastAt: 67_100_000, LastCRC: 0xdeadbeef,
+	Entries: []IndexEntry{{4711, 0}, {4800, 32_768}, {8999, 67_100_000}},
+}
+
+// The format is frozen: these bytes are read and written for ever.
+func TestIndexGolden(t *testing.T) {
+	text, err := os.ReadFile("testdata/index.hex")
+	require.NoError(t, err)
+	want, err := hex.DecodeString(string(text[:len(text)-1]))
+	require.NoError(t, err)
+	require.Equal(t, want, AppendIndex(nil, goldenIndex))
+	x, err := ParseIndex(want)
+	require.NoError(t, err)
+	require.Equal(t, goldenIndex, x)
+}
+
+// Every bit counts, and no cut-off or grown file is taken.
+func TestIndexDamage(t *testing.T) {
+	b := AppendIndex(nil, goldenIndex)
+	for i := range len(b) * 8 {
+		b[i/8] ^= 1 << (i % 8)
+		_, err := ParseIndex(b)
+		if at := i / 8; at == 10 || at == 11 { // reserved, under the checksum
+			require.ErrorIs(t, err, record.ErrChecksum)
+		}
+		require.Error(t, err, "bit %d", i)
+		b[i/8] ^= 1 << (i % 8)
+	}
+	for n := range len(b) {
+		_, err := ParseIndex(b[:n])
+		require.Error(t, err)
+	}
+	_, err := ParseIndex(append(b, 0))
+	require.ErrorIs(t, err, record.ErrLength)
+}
+
+// Contradictions are found under a good checksum too.
+func TestIndexContradictions(t *testing.T) {
+	for name, change := range map[string]func(x *Index){
+		"first offset": func(x *Index) { x.Entries[0].Offset++ },
+		"first byte":   func(x *Index) { x.Entries[0].At = 1 },
+		"order":        func(x *Index) { x.Entries[1].Offset = x.Entries[2].Offset },
+		"order, bytes": func(x *Index) { x.Entries[1].At = x.Entries[2].At },
+		"end":          func(x *Index) { x.End = 8999 },
+		"last frame":   func(x *Index) { x.LastAt = 4711 },
+		"size":         func(x *Index) { x.Bytes = x.LastAt + 26 },
+		"negative":     func(x *Index) { x.Base, x.Entries[0].Offset = -1, -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := goldenIndex
+			x.Entries = append([]IndexEntry(nil), x.Entries...)
+			change(&x)
+			_, err := ParseIndex(AppendIndex(nil, x))
+			require.ErrorIs(t, err, record.ErrSequence)
+		})
+	}
+}
+
+func FuzzParseIndex(f *testing.F) {
+	f.Add(AppendIndex(nil, goldenIndex))
+	f.Add(AppendIndex(nil, Index{Bytes: 100, End: 1, Entries: []IndexEntry{{0, 0}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		x, err := ParseIndex(b)
+		if err != nil && len(b) >= indexHeaderSize { // let the fuzzer past the checksum
+			binary.BigEndian.PutUint32(b[52:], crc32.Update(crc32.Checksum(b[:52], castagnoli), castagnoli, b[indexHeaderSize:]))
+			x, err = ParseIndex(b)
+		}
+		if err != nil {
+			return
+		}
+		b[10], b[11] = 0, 0
+		again, err := ParseIndex(AppendIndex(nil, x))
+		require.NoError(t, err)
+		require.Equal(t, x, again)
+		require.LessOrEqual(t, len(x.Entries)*indexEntrySize, len(b))
+	})
+}
+
+// sealedLog makes a log whose first segment, of many frames, is sealed, and returns it closed.
+func sealedLog(t testing.TB, dir vfs.Dir) (n int) {
+	l := open(t, dir, Options{SegmentBytes: 300_000})
+	for ; len(logFiles(t, dir)) < 2; n++ {
+		commit(t, l, int64(n), rec(n, 10_000))
+	}
+	require.NoError(t, l.Close())
+	return n
+}
+
+// A sealed segment is not walked when its index counts, and is walked, and indexed again, when it does not.
+func TestIndexIsUsedOrRebuilt(t *testing.T) {
+	with := func(change func(x *Index)) func([]byte) []byte {
+		return func(good []byte) []byte {
+			x, err := ParseIndex(good)
+			require.NoError(t, err)
+			require.Greater(t, len(x.Entries), 5)
+			change(&x)
+			return AppendIndex(nil, x)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		file   func(good []byte) []byte
+		walked bool
+	}{
+		{"good", func(b []byte) []byte { return b }, false},
+		{"missing", func(b []byte) []byte { return nil }, true},
+		{"empty", func(b []byte) []byte { return []byte{} }, true},
+		{"torn", func(b []byte) []byte { return b[:100] }, true},
+		{"of another end", with(func(x *Index) { x.End++ }), true},
+		{"of another size", with(func(x *Index) { x.Bytes++ }), true},
+		{"of other contents", with(func(x *Index) { x.LastCRC++ }), true},
+		{"lies about a place", with(func(x *Index) { x.Entries[3].At++ }), true},
+		{"lies about an offset", with(func(x *Index) { x.Entries[3].Offset++ }), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, h := memDir(t)
+			n := sealedLog(t, dir.Dir)
+			good, err := vfs.ReadFile(dir.Dir, indexName(0), 1<<20)
+			require.NoError(t, err)
+			require.NoError(t, dir.Dir.Remove(indexName(0)))
+			if b := c.file(good); b != nil {
+				writeFile(t, dir.Dir, indexName(0), b)
+			}
+			var told events
+			l := open(t, dir, Options{Event: told.add})
+			told.take()
+			h.reset()
+			for off := n - 2; off >= 0; off-- { // backwards: each block is looked up
+				requireRead(t, l, int64(off), rec(off, 10_000))
+			}
+			require.Empty(t, told.take(), "a wrong index is not damage of the log")
+			require.Equal(t, c.walked, h.count("create") == 1, "%v", h.ops())
+			now, err := vfs.ReadFile(dir.Dir, indexName(0), 1<<20)
+			require.NoError(t, err)
+			require.True(t, string(good) == string(now), "what the log wrote when it sealed the segment, and what a walk finds, differ")
+		})
+	}
+}
+
+// Damage in a segment with an index costs its frame, and no index is kept of a segment with damage.
+func TestIndexOfADamagedSegment(t *testing.T) {
+	for _, indexed := range []bool{true, false} {
+		dir, _ := memDir(t)
+		n := sealedLog(t, dir.Dir)
+		if !indexed {
+			require.NoError(t, dir.Dir.Remove(indexName(0)))
+		}
+		b := fileBytes(t, dir.Dir, 0)
+		b[len(b)/2] ^= 1
+		writeFile(t, dir.Dir, fileName(0), b)
+		l := open(t, dir, Options{})
+		lost := 0
+		for off := range n - 1 {
+			_, err := l.Read(int64(off))
+			if isCorrupt(err) {
+				lost++
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, 1, lost)
+	}
+}
+
+// Indexes without a segment go when the log is opened.
+func TestStrayIndexes(t *testing.T) { // INV-32
+	dir, _ := memDir(t)
+	sealedLog(t, dir.Dir)
+	bases := logFiles(t, dir.Dir)
+	for _, base := range []int64{1, bases[1], 1 << 40} {
+		writeFile(t, dir.Dir, indexName(base), []byte("stray"))
+	}
+	open(t, dir, Options{})
+	entries, err := dir.List()
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+}
