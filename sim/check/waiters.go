@@ -93,6 +93,7 @@ func (s *waitShadow) leave(w engine.WaiterID) error {
 	}
 	if i == 0 {
 		s.live[w.Partition] = queue[1:]
+		s.tried[w.Partition] = true // it may have been in the hand of the pump, which has nothing for this queue then
 	} else {
 		s.live[w.Partition] = slices.Delete(queue, i, i+1)
 	}
