@@ -172,6 +172,7 @@ func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, no
 	}
 	var open [manyPartitions]*segment.Log
 	var now env.Instant
+	opened := t.opens.Load()
 	if n <= manyPartitions {
 		t.logs.many(open[:])
 		now = t.engine.env.Now()
@@ -185,8 +186,8 @@ func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, no
 		if done, err := visit(all[at], log, now); done || err != nil {
 			return err
 		}
-		if log == nil { // it was opened, which takes a while: the lease on the next one must not begin in the past
-			now = t.engine.env.Now()
+		if opens := t.opens.Load(); log == nil || opens != opened { // that takes a while: the next lease must not begin in the past
+			opened, now = opens, t.engine.env.Now()
 		}
 	}
 	return nil
@@ -234,8 +235,11 @@ func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (*Deliv
 		if p.unread(lease, err) {
 			continue
 		}
-		if failed++; !transient(err) || failed == takeAttempts || e.gate.isClosed() {
+		if failed++; !transient(err) || failed == takeAttempts {
 			return nil, err
+		}
+		if e.gate.isClosed() {
+			return nil, ErrClosed
 		}
 	}
 }

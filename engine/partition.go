@@ -152,6 +152,7 @@ func (p *partition) open() (*segment.Log, error) {
 	}
 	p.fence.Lock()
 	defer p.fence.Unlock()
+	p.topic.opens.Add(1)
 	log, err := p.openFenced()
 	if err != nil {
 		return nil, err

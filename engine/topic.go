@@ -25,6 +25,7 @@ type topic struct {
 	parts      atomic.Pointer[[]*partition] // only ever longer
 	placed     atomic.Bool                  // its directory is where its name leads
 	start      atomic.Uint32                // where the next scan begins
+	opens      atomic.Uint32                // how many times somebody opened a partition, or waited for that
 	roundRobin atomic.Uint32                // the next partition for a message without key
 
 	waiting waitQueue // parked consume requests

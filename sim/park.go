@@ -175,6 +175,9 @@ func (w *World) alone(t *task) bool {
 	if w.ready.n > 0 || w.stopped || w.options.MaxSteps > 0 && w.steps >= w.options.MaxSteps {
 		return false
 	}
+	if w.sched.Starve && w.sched.Alone && w.steps >= w.sched.nextStarve {
+		return false // it is to be set aside
+	}
 	m := t.proc.machine
 	return m == nil || m.pausedUntil <= w.now
 }

@@ -20,6 +20,9 @@ type Policy struct {
 	ChangeGap int
 	// Starve sets a task aside now and then: it does not run although it could.
 	Starve bool
+	// Alone lets Starve set aside the only runnable task, too: time passes between two steps of a task although nobody else has
+	// anything to do. It makes short windows long.
+	Alone bool
 	// StarveGap is the largest number of steps between two such episodes (default 20,000).
 	StarveGap int
 	// StarveFor bounds their length in true time (default 2 s).
@@ -61,7 +64,8 @@ func (w *World) setPolicy(p Policy) {
 	}
 }
 
-// pick takes the next task to run from the runnable ones, of which there is at least one.
+// pick takes the next task to run from the runnable ones, of which there is at least one. It is nil when the only one was
+// set aside.
 func (w *World) pick() *task {
 	n := w.ready.n
 	if n == 1 && !w.sched.Starve {
@@ -78,9 +82,13 @@ func (w *World) pick() *task {
 	}
 	if w.sched.Starve && w.steps >= w.sched.nextStarve {
 		w.sched.nextStarve = w.steps + 1 + int64(w.Choose(w.sched.StarveGap))
-		if w.ready.n > 0 { // the only runnable task is left alone
+		switch {
+		case w.ready.n > 0:
 			w.starve(t)
 			return w.pick()
+		case w.sched.Alone:
+			w.starve(t)
+			return nil
 		}
 	}
 	return t

@@ -158,6 +158,9 @@ func (w *World) drive() {
 			return
 		}
 		t := w.pick()
+		if t == nil {
+			continue
+		}
 		w.steps++
 		if t.id != w.previous {
 			w.stats.Switches++

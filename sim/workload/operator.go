@@ -58,8 +58,9 @@ func (n *node) operateLoop() {
 	n.createTopics()
 	for !r.stopping {
 		r.e.Sleep(r.w.Duration(0, r.plan.Churn))
-		spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
-		switch r.w.Choose(12) {
+		topic := r.w.Choose(len(r.plan.Topics))
+		spec := r.plan.Topics[topic]
+		switch r.w.Choose(14) {
 		case 0, 1, 2:
 			o.recreate(spec)
 		case 3, 4, 5, 6:
@@ -74,6 +75,8 @@ func (n *node) operateLoop() {
 			o.get(spec.Name)
 		case 11:
 			o.extra(spec)
+		case 12, 13:
+			o.purgeWhileAcking(topic)
 		}
 	}
 }
@@ -111,6 +114,20 @@ func (o *operator) purge(name string) {
 		t, err := eng.PurgeTopic(name)
 		return t.ID, err
 	})
+}
+
+// purgeWhileAcking acks messages one after the other while their topic is purged, so that drops land at every instant of an ack.
+func (o *operator) purgeWhileAcking(topic int) {
+	n, r := o.node, o.node.run
+	c := n.newConsumer(topic)
+	q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition}, count: 20}
+	if n.call("consume", time.Minute, q.ask) != answered {
+		return
+	}
+	r.clients.Go(n.name+" purger", func() { o.purge(c.spec.Name) })
+	for _, h := range c.accept(q) {
+		c.ack(h)
+	}
 }
 
 func (o *operator) get(name string) {
