@@ -20,7 +20,10 @@ type writer struct {
 }
 
 // writerList is a FIFO of writers.
-type writerList struct{ head, tail *writer }
+type writerList struct {
+	head, tail *writer
+	count      int
+}
 
 func (q *writerList) push(w *writer) {
 	w.link = nil
@@ -30,6 +33,7 @@ func (q *writerList) push(w *writer) {
 		q.tail.link = w
 	}
 	q.tail = w
+	q.count++
 }
 
 func (q *writerList) pop() *writer {
@@ -39,6 +43,7 @@ func (q *writerList) pop() *writer {
 		q.tail = nil
 	}
 	w.link = nil
+	q.count--
 	return w
 }
 

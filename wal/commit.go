@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"narad/env"
 	"narad/vfs"
 )
 
@@ -12,40 +13,50 @@ import (
 // latched before anything else can be written.
 func (l *Log) syncLoop() {
 	for {
-		b, roll, ok := l.takeWork()
+		b, roll, ok, until := l.takeWork()
 		switch {
 		case b != nil:
+			writers, start := b.writers.count, l.env.Now()
 			l.commit(b)
-			l.returnBatch(b)
+			l.returnBatch(b, writers, start)
 		case roll:
 			l.rollIdle()
 		case !ok:
 			return
 		default:
-			l.wake.Park()
+			l.wake.ParkUntil(until)
 		}
 	}
 }
 
-// takeWork returns the staged batch, or whether a roll is wanted; ok is false when nothing will come any more.
-func (l *Log) takeWork() (b *batch, roll, ok bool) {
+// takeWork returns the staged batch, or whether a roll is wanted. When there is nothing to do yet, it tells until
+// when to wait; ok is false when nothing will come any more.
+func (l *Log) takeWork() (b *batch, roll, ok bool, until env.Instant) {
+	now := l.env.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	full := l.queue.head != nil || l.closing
+	if until, wait := l.gather.waits(l.open.writers.count, full, now); wait {
+		return nil, false, true, until
+	}
 	if l.open.records > 0 {
 		b = l.open
 		l.open, l.spare = l.spare, nil
 		l.stageQueueLocked()
-		return b, false, true
+		return b, false, true, 0
 	}
 	roll, l.rollWanted = l.rollWanted && l.err == nil && !l.closing, false
-	return nil, roll, !l.closing
+	return nil, roll, !l.closing, env.Forever
 }
 
-func (l *Log) returnBatch(b *batch) {
+// returnBatch makes b, which so many writers had waited for since start, the spare one.
+func (l *Log) returnBatch(b *batch, writers int, start env.Instant) {
 	b.reset(l.options.BatchBytes)
+	now := l.env.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spare = b
+	l.gather.synced(now.Sub(start), writers, l.open.writers.count, now)
 }
 
 // commit writes b, syncs it and tells its writers. It is one write and one sync unless b crosses the end of

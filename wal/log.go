@@ -18,7 +18,7 @@ const maxUnsynced = record.WALHeaderSize + record.MaxWALRecord
 // Log is an open ingress log. Its methods may be called by several tasks at once.
 //
 // Lock order: dirMu and point.io, which span I/O and are never held together, come before mu and point.mu,
-// which guard memory and are never held together either.
+// which guard memory and are never held together either. freeMu is held alone.
 type Log struct {
 	env     *env.Env
 	dir     vfs.Dir
@@ -44,11 +44,14 @@ type Log struct {
 	spare      *batch     // empty; nil while the sync task writes it
 	staged     uint64     // sequence number of the next record to be staged
 	queue      writerList // appends that wait for room in open
+	gather     gather     // how long open waits for more
 	segments   []*segment // oldest first; the last is active
-	free       *writer    // writers out of use
 	rollWanted bool
 	closing    bool
 	err        error // *FailedError once the log has latched
+
+	freeMu sync.Mutex // guards free; apart from mu, which is busy when many writers come back at once
+	free   *writer    // writers out of use
 }
 
 // Open opens the log in dir, an existing directory whose name is durable, and makes what it finds there
@@ -86,18 +89,20 @@ func (l *Log) Append(payloads ...[]byte) (first uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	w := l.takeWriter()
+	w.need = need
 	l.mu.Lock()
 	if err := l.refusalLocked(); err != nil {
 		l.mu.Unlock()
+		l.giveWriter(w)
 		return 0, err
 	}
-	w := l.takeWriterLocked()
-	w.need = need
 	if l.queue.head == nil && l.open.fits(need, l.options.BatchBytes) {
 		l.stageLocked(w, payloads)
 	} else {
 		w.payloads = append(w.payloads[:0], payloads...)
 		l.queue.push(w)
+		l.wake.Unpark() // the batch is full, so it waits for nobody
 	}
 	l.mu.Unlock()
 
@@ -157,13 +162,14 @@ func (l *Log) refusalLocked() error {
 	return nil
 }
 
-// stageLocked stages the payloads of w in the open batch and wakes the sync task for the first of them.
+// stageLocked stages the payloads of w in the open batch and wakes the sync task for the writer that it waits
+// for: the first, or the last of those it gathers.
 func (l *Log) stageLocked(w *writer, payloads [][]byte) {
-	if l.open.records == 0 {
-		l.wake.Unpark()
-	}
 	l.open.stage(w, l.staged, payloads, l.options.BatchBytes)
 	l.staged += uint64(len(payloads))
+	if l.open.writers.count == l.gather.wakeAt() {
+		l.wake.Unpark()
+	}
 }
 
 // stageQueueLocked stages waiting appends, in their order, as long as they fit.
@@ -175,24 +181,26 @@ func (l *Log) stageQueueLocked() {
 	}
 }
 
-func (l *Log) takeWriterLocked() *writer {
+func (l *Log) takeWriter() *writer {
+	l.freeMu.Lock()
 	w := l.free
+	if w != nil {
+		l.free, w.link = w.link, nil
+	}
+	l.freeMu.Unlock()
 	if w == nil {
 		w = &writer{}
 		w.waiter.Init(l.env)
-		return w
 	}
-	l.free = w.link
-	w.link = nil
 	return w
 }
 
 func (l *Log) giveWriter(w *writer) {
 	clear(w.payloads)
 	w.payloads, w.err = w.payloads[:0], nil
-	l.mu.Lock()
+	l.freeMu.Lock()
 	w.link, l.free = l.free, w
-	l.mu.Unlock()
+	l.freeMu.Unlock()
 }
 
 func (l *Log) event(v Event) {

@@ -1,0 +1,118 @@
+package wal
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/env"
+	"narad/sim"
+)
+
+// sameGather demands one answer of gather.waits.
+func sameGather(t *testing.T, g *gather, staged int, full bool, now env.Instant, wait bool) {
+	t.Helper()
+	_, got := g.waits(staged, full, now)
+	require.Equal(t, wait, got)
+}
+
+func TestGatherWaitsForThoseWhoWereWoken(t *testing.T) {
+	const took = 400 * time.Microsecond
+	g := &gather{}
+	sameGather(t, g, 1, false, 0, false)
+	g.synced(took, 3, 2, 1000)
+	require.Equal(t, 5, g.wakeAt())
+	until, wait := g.waits(2, false, 1000)
+	require.True(t, wait)
+	require.Equal(t, env.Instant(1000).Add(took/gatherShare), until)
+	sameGather(t, g, 4, false, 2000, true)
+	sameGather(t, g, 5, false, 3000, false)
+	require.Equal(t, 1, g.wakeAt())
+
+	g.synced(took, 5, 0, 5000)
+	sameGather(t, g, 1, true, 5001, false) // no room for more
+	g.synced(took, 1, 0, 6000)
+	sameGather(t, g, 0, false, 6000, false) // alone
+}
+
+// When writers do not come back, the waits become rare; when most of them do, they go on.
+func TestGatherRests(t *testing.T) {
+	const took = 400 * time.Microsecond
+	g := &gather{}
+	now := env.Instant(0)
+	waited := 0
+	for range 1000 {
+		g.synced(took, 2, 2, now)
+		if until, wait := g.waits(2, false, now); wait {
+			waited++
+			now = until
+			sameGather(t, g, 2, false, now, false)
+		}
+	}
+	require.Equal(t, 21, waited, "seven waits with rests of 1, 2, 4 … 64 batches, then one in 65")
+	for waited := 0; waited < 20; { // they come back, but for one
+		g.synced(took, 3, 2, now)
+		if until, wait := g.waits(2, false, now); wait {
+			waited++
+			now = until
+			sameGather(t, g, 4, false, now, false)
+			require.Zero(t, g.rest)
+		}
+	}
+}
+
+// group runs writers, which append again so long after they were woken, on a disk whose every sync takes a
+// millisecond, and returns how long the appends took and how many syncs there were.
+func group(t *testing.T, writers, appends int, again func(i int) time.Duration) (took []time.Duration, syncs int) {
+	w := sim.New(sim.Options{Seed: 1})
+	sync := sim.Range{Min: time.Millisecond, Max: time.Millisecond}
+	m := w.Machine("m", sim.MachineConfig{Latency: sim.Latency{Sync: sync}})
+	m.Boot(func(e *env.Env) {
+		dir, err := e.FS().OpenRoot("wal", true)
+		require.NoError(t, err)
+		l, err := Open(e, dir, Options{OnDurable: func() { syncs++ }})
+		require.NoError(t, err)
+		tasks := e.NewGroup()
+		for i := range writers {
+			tasks.Go("writer", func() {
+				for range appends {
+					start := e.Now()
+					_, err := l.Append([]byte("payload"))
+					require.NoError(t, err)
+					took = append(took, e.Now().Sub(start))
+					e.Sleep(again(i))
+				}
+			})
+		}
+		tasks.Wait()
+		require.NoError(t, l.Close())
+	})
+	require.NoError(t, w.Run(time.Hour))
+	require.Len(t, took, writers*appends)
+	return took, syncs
+}
+
+// Writers that come back soon are all in every batch, whoever was first.
+func TestGroupsMerge(t *testing.T) {
+	for _, writers := range []int{2, 16, 64} {
+		_, syncs := group(t, writers, 100, func(i int) time.Duration { return time.Duration(i) * time.Microsecond })
+		require.LessOrEqual(t, syncs, 104, "%d writers, 100 appends of each", writers)
+	}
+}
+
+// Nobody waits who is alone, and one of two who take turns waits no more than a share of a sync beyond what is
+// under way.
+func TestLoneWriterIsNotDelayed(t *testing.T) {
+	for _, pause := range []time.Duration{0, 100 * time.Microsecond, 10 * time.Millisecond} {
+		took, syncs := group(t, 1, 100, func(int) time.Duration { return pause })
+		require.Equal(t, 100, syncs)
+		for _, d := range took {
+			require.Equal(t, time.Millisecond, d)
+		}
+	}
+	took, _ := group(t, 2, 100, func(int) time.Duration { return 700 * time.Microsecond })
+	for _, d := range took {
+		require.LessOrEqual(t, d, 2*time.Millisecond+time.Millisecond/gatherShare)
+	}
+}
