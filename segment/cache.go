@@ -36,11 +36,11 @@ func (c *cache) endOf(file string, offset int64) (at int64, ok bool) {
 	return 0, false
 }
 
-// put adds a block and drops those that it contains, and the least recently used ones over the bounds. A
-// block of one record is not worth keeping when it is large; of any other size the newest always stays.
-func (c *cache) put(b *block) {
-	if b.to-b.from == 1 && b.bytes > cacheBytesMax/cacheBlocksMax {
-		return
+// put adds a block and drops those that it contains, and the least recently used ones over the bounds. It answers false
+// for a block of one record that is large: that is not worth keeping. Of any other size the newest always stays.
+func (c *cache) put(b *block) bool {
+	if b.to-b.from == 1 && b.bytes >= indexStride {
+		return false
 	}
 	kept := c.blocks[:0]
 	for _, old := range c.blocks {
@@ -58,6 +58,7 @@ func (c *cache) put(b *block) {
 		c.blocks[0] = nil
 		c.blocks = c.blocks[1:]
 	}
+	return true
 }
 
 // dropBelow drops the blocks of offsets below a bound.

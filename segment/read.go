@@ -107,9 +107,7 @@ func (l *Log) load(s *segment, offset int64) (*block, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed && !s.gone {
-		l.cache.put(b)
-	}
+	b.shared = !l.closed && !s.gone && l.cache.put(b)
 	return b, nil
 }
 
@@ -313,13 +311,14 @@ func (l *Log) locate(s *segment, offset int64) located {
 	return located{extent: x}
 }
 
-// block is a decoded extent; it never changes.
+// block is a decoded extent; once it is shared it never changes.
 type block struct {
 	extent
 	file    string
 	frames  []decoded
 	damages []damage
 	bytes   int
+	shared  bool // others may read it: what leaves it is copied
 }
 
 // decoded is one verified frame.
@@ -404,7 +403,7 @@ func salvage(buf []byte, name string, x extent) (*block, error) {
 	return b, err
 }
 
-// record returns a copy of the record at an offset, or a *CorruptError.
+// record returns the record at an offset, a copy unless nobody else has the block, or a *CorruptError.
 func (b *block) record(offset int64) (Record, error) {
 	corrupt := &CorruptError{File: b.file, At: b.at, Offset: offset, Cause: ErrMissing}
 	i := sort.Search(len(b.frames), func(i int) bool { return b.frames[i].base > offset })
@@ -415,6 +414,9 @@ func (b *block) record(offset int64) (Record, error) {
 			if err != nil {
 				corrupt.Cause = err
 				return Record{}, corrupt
+			}
+			if !b.shared {
+				return Record{Key: r.Key[:len(r.Key):len(r.Key)], Payload: r.Payload, CommittedMs: r.CommittedMs}, nil
 			}
 			return cloneRecord(r), nil
 		}

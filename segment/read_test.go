@@ -327,3 +327,24 @@ func TestReadersAndCommitters(t *testing.T) { // LOG-04, INV-04
 		requireRead(t, l, off, want)
 	}
 }
+
+// Large records are not copied once more on the way out, and still belong to whoever read them.
+func TestLargeRecordsBelongToTheReader(t *testing.T) {
+	dir, _ := memDir(t)
+	l := open(t, dir, Options{SegmentBytes: 1})
+	for i := range 3 {
+		commit(t, l, int64(i), rec(i, 100_000))
+	}
+	for range 3 {
+		for i := range 3 {
+			r, err := l.Read(int64(i))
+			require.NoError(t, err)
+			require.Equal(t, rec(i, 100_000).Payload, r.Payload)
+			require.Equal(t, rec(i, 0).Key, r.Key)
+			r.Key = append(r.Key, "appended to the key"...)
+			require.Equal(t, rec(i, 100_000).Payload, r.Payload)
+			clear(r.Payload)
+		}
+	}
+	require.Empty(t, l.cache.blocks)
+}

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,5 +56,82 @@ func BenchmarkFirstRead(b *testing.B) {
 				l.Close()
 			}
 		})
+	}
+}
+
+// BenchmarkOpenReal opens logs of full segments on the real file system: only the active one, here half full, counts.
+func BenchmarkOpenReal(b *testing.B) {
+	for _, segments := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("segments=%d", segments), func(b *testing.B) {
+			dir, _ := realDir(b)
+			base := int64(0)
+			for range segments - 1 { // sealed ones are not looked into: sparse files do
+				f, err := dir.Create(fileName(base))
+				require.NoError(b, err)
+				require.NoError(b, f.Truncate(64<<20))
+				require.NoError(b, f.Close())
+				base += 64 << 10
+			}
+			bigSegment(b, dir.Dir, base, 32<<20, 64, 1000)
+			before := heap()
+			var logs []*Log
+			b.ReportAllocs()
+			for b.Loop() {
+				l, err := Open(env.OS(), dir.Dir, Options{})
+				require.NoError(b, err)
+				logs = append(logs, l)
+			}
+			b.ReportMetric(float64(heap()-before)/float64(len(logs)), "live-B/log")
+			for _, l := range logs {
+				l.Close()
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkSequentialReadLarge reads records of 1 MiB from the page cache.
+func BenchmarkSequentialReadLarge(b *testing.B) {
+	for _, size := range []int{64 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("record=%dKiB", size>>10), func(b *testing.B) {
+			dir, _ := realDir(b)
+			next := bigSegment(b, dir.Dir, 0, 64<<20, 1, size)
+			bigSegment(b, dir.Dir, next, 100, 1, 10)
+			l := open(b, dir.Dir, Options{})
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			off := int64(0)
+			for b.Loop() {
+				if _, err := l.Read(off % next); err != nil {
+					b.Fatal(err)
+				}
+				off++
+			}
+		})
+	}
+}
+
+// BenchmarkRawRead is what BenchmarkSequentialReadLarge is to be compared with: read into fresh memory and checksum it.
+func BenchmarkRawRead(b *testing.B) {
+	dir, _ := realDir(b)
+	bigSegment(b, dir.Dir, 0, 64<<20, 1, 1<<20)
+	f, err := dir.Dir.Open(fileName(0))
+	require.NoError(b, err)
+	defer f.Close()
+	b.SetBytes(1 << 20)
+	at := int64(0)
+	for b.Loop() {
+		p := make([]byte, 1<<20)
+		if _, err := f.ReadAt(p, at%(63<<20)); err != nil {
+			b.Fatal(err)
+		}
+		record.UpdateFrameCRC(0, p)
+		at += 1 << 20
 	}
 }
