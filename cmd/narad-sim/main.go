@@ -146,6 +146,9 @@ func campaign(f flags) int {
 	default:
 		fmt.Print(table(s, f.campaign))
 	}
+	for _, seed := range s.Diverged[:min(len(s.Diverged), 3)] {
+		fmt.Fprint(os.Stderr, divergence(seed, f.campaign.Profile))
+	}
 	if len(s.Failures) > 0 || len(s.Diverged) > 0 {
 		return 1
 	}

@@ -34,10 +34,11 @@ client, server, inspect < cmd/narad # the program that is shipped contains no si
 
 vfs < sim/disk # a simulated disk is only a disk
 env, sim/disk < sim # the kernel knows no engine, so that no engine is favoured
-sim, sim/disk < sim/choice, sim/shrink, sim/report # tools of the kernel know no engine
+sim, sim/disk < sim/choice, sim/shrink # tools of the kernel know no engine
 NONE < sim/model # the reference queue shares no code with the queue that it judges
 engine, cluster, sim, sim/model < sim/check # checkers see the engine through its events and its disk
-sim/check < sim/workload # worlds to break the engine in; production never knows of them
+sim/check, sim/shrink < sim/workload # worlds to break the engine in; production never knows of them
+sim/workload < sim/report # reports show runs; no run depends on being shown
 NONE < sim/mutants # mutants are patches of text, planted by building elsewhere
 sim/workload, sim/shrink, sim/report, sim/mutants < cmd/narad-sim # the simulator's program speaks no HTTP
 

@@ -1,0 +1,31 @@
+package report
+
+// demands says in one sentence what each check demands; docs/requirements.md has the full text.
+var demands = map[string]string{
+	"API-04": "A settle is answered with success or with \"the lease is gone\", never with another error.",
+	"AVL-01": "A topic can be created while the node serves.",
+	"AVL-02": "A message is accepted while the node serves and its disk is healthy.",
+	"INV-01": "What is delivered was produced, to that topic, with those bytes.",
+	"INV-02": "What got a 202 is delivered and acked in the end.",
+	"INV-03": "A 202 means that the record is synced; the checkpoint of the ingress log never passes a record whose commit is not confirmed.",
+	"INV-04": "The high watermark never falls, not even in a power loss, and only what lies below it is leased.",
+	"INV-05": "An offset has one lease at a time, and no nonce is used twice.",
+	"INV-06": "An ack, extend or nack works exactly as long as its lease lives.",
+	"INV-07": "What is settled stays settled, and the frontier covers exactly the contiguous run of settled offsets.",
+	"INV-08": "A process crash undoes only acks younger than about one tick.",
+	"INV-09": "A power loss undoes only acks younger than the durability interval and a tick.",
+	"INV-10": "After a graceful stop nothing that was acked comes back.",
+	"INV-11": "What is recovered from the disk was acked, and holds what the last successful write made safe.",
+	"INV-12": "The committer never writes the slot that holds the newest durable state, the anchor, and writes no window before a prime.",
+	"INV-13": "When acked-ahead offsets do not fit the slot, the lowest are kept.",
+	"INV-14": "consumer.offset never says more than the durable frontier, and is written at most every 30 s.",
+	"INV-15": "Every redelivery and every second copy has a cause.",
+	"INV-16": "The caps hold, and the lowest unresolved offset is handed out first.",
+	"INV-17": "No waiter stays parked while there is a record for it.",
+	"INV-18": "Every lease is answered to one request or given back.",
+	"INV-19": "Waiters are served in the order in which they joined.",
+	"INV-23": "A lease that lapses or is given up makes its message available again in time.",
+	"INV-25": "State of consumers is written only into the directory that it belongs to.",
+	"INV-28": "A batch keeps its bounds.",
+	"INV-29": "Retention deletes only what is old, and consumers step over it once.",
+}

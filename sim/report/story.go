@@ -1,0 +1,292 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"narad/committer"
+	"narad/engine"
+	"narad/env"
+	"narad/segment"
+	"narad/sim"
+	"narad/sim/workload"
+	"narad/wal"
+)
+
+// Entry is one line of a story.
+type Entry struct {
+	At   env.Instant
+	Who  string
+	Text string
+	Kind string // client, engine, fault, failure
+
+	order int
+}
+
+// Story tells what happened to what the failure is about, from its production to the failure, with the crashes and
+// starts of the node between. Without a focus it tells everything but file calls.
+func (r *Recording) Story() []Entry {
+	f := r.Focus()
+	var list []Entry
+	add := func(at env.Instant, who, kind, text string, order int) {
+		list = append(list, Entry{at, who, text, kind, order})
+	}
+	tasks := map[int64]bool{} // that told something which belongs to the story
+	for _, e := range r.Events {
+		if f.concerns(e) {
+			add(e.At, r.names[e.Task.ID()], "engine", words(e.Event.Event), e.Order)
+			tasks[e.Task.ID()] = true
+		}
+	}
+	for _, c := range r.Calls {
+		if tasks[c.Task] && c.Task != 0 || f.produced(c) {
+			add(c.Start, c.Client, "client", callWords(c), 0)
+		}
+	}
+	for _, c := range r.Crashes {
+		if f.Node == "" || c.Node == f.Node {
+			add(c.At, c.Node, "fault", crashWords(c), c.Order)
+		}
+	}
+	for _, l := range r.Lines {
+		if f.Node == "" || strings.Contains(l.Text, f.Node) || strings.HasPrefix(l.Text, "fault: ") {
+			add(l.At, l.Who, "fault", l.Text, l.Order)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.order, b.order))
+	})
+	list = fold(trimStart(list))
+	if f.Invariant != "" {
+		add(r.End, "check", "failure", f.Invariant+": "+firstLine(f.Detail), 0)
+	}
+	return list
+}
+
+// concerns reports whether an event belongs to the story.
+func (f *Focus) concerns(e Event) bool {
+	if f.Node != "" && e.Node != f.Node {
+		return false
+	}
+	if _, ok := e.Event.Event.(engine.Opened); ok {
+		return true
+	}
+	whole := len(f.Offsets) == 0 && len(f.Seqs) == 0
+	switch v := e.Event.Event.(type) {
+	case engine.Accepted:
+		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key)
+	case engine.Dispatched:
+		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key)
+	case engine.WAL:
+		return f.concernsWAL(v.Event)
+	case engine.Log:
+		switch c := v.Event.(type) {
+		case segment.Committed:
+			return f.isPart(v.Key) && (whole || f.hasOffset(c.Base, c.Next))
+		case segment.Rolled, segment.Closed:
+			return false
+		}
+		return f.isPart(v.Key)
+	case engine.Consumer:
+		return f.concernsConsumer(v.Event)
+	case engine.ShardOpened:
+		return f.isPart(v.Key)
+	case engine.ConsumerSnapshot, engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed, engine.PumpPass, engine.PumpPutBack, engine.Withheld, engine.Checkpointed:
+		return f.Key.Topic == "" && whole
+	case engine.LeasesExpired:
+		return f.isPart(v.Key)
+	}
+	key, offset, ok := about(e.Event.Event)
+	return ok && f.isPart(key) && (whole || f.hasOffset(offset, offset+1)) || !ok && whole
+}
+
+// about returns the partition and offset that an event of a lease is about.
+func about(v engine.Event) (engine.Key, int64, bool) {
+	switch v := v.(type) {
+	case engine.Leased:
+		return v.Key, v.Lease.Offset, true
+	case engine.Delivered:
+		return v.Key, v.Offset, true
+	case engine.Replayed:
+		return v.Key, v.Offset, true
+	case engine.Settled:
+		return v.Key, v.Offset, true
+	case engine.LeaseEnded:
+		return v.Key, v.Offset, true
+	case engine.LeaseExtended:
+		return v.Key, v.Lease.Offset, true
+	case engine.HandleRefused:
+		return v.Key, v.Handle.Offset, true
+	case engine.CorruptSkipped:
+		return v.Key, v.Offset, true
+	}
+	return engine.Key{}, 0, false
+}
+
+func (f *Focus) isPart(k engine.Key) bool { return f.Key.Topic == "" || f.Key == k }
+
+func (f *Focus) hasOffset(from, to int64) bool {
+	return slices.ContainsFunc(f.Offsets, func(o int64) bool { return o >= from && o < to })
+}
+
+func (f *Focus) hasSeq(from, to uint64) bool {
+	return slices.ContainsFunc(f.Seqs, func(s uint64) bool { return s >= from && s < to })
+}
+
+func (f *Focus) concernsWAL(v wal.Event) bool {
+	switch v := v.(type) {
+	case wal.BatchSynced:
+		return len(f.Seqs) == 0 && f.Key.Topic == "" || f.hasSeq(v.First, v.Next)
+	case wal.SegmentRemoved:
+		return f.hasSeq(v.First, v.Next)
+	case wal.CheckpointStored, wal.CheckpointSynced:
+		return f.Invariant == "INV-03" || f.Invariant == "INV-02"
+	case wal.SegmentRolled:
+		return false
+	}
+	return true
+}
+
+func (f *Focus) concernsConsumer(v committer.Event) bool {
+	var k committer.Key
+	switch v := v.(type) {
+	case committer.Primed:
+		k = v.Key
+	case committer.WindowWritten:
+		k = v.Key
+	case committer.WrittenOut:
+		k = v.Key
+	case committer.Levelled:
+		k = v.Key
+	case committer.Stranded:
+		k = v.Key
+	default:
+		return false
+	}
+	switch f.Invariant {
+	case "INV-03", "INV-04", "INV-01":
+		return false
+	}
+	return f.Key.Topic != "" && k.Topic == f.Key.Topic && k.Partition == f.Key.Partition
+}
+
+func (f *Focus) produced(c workload.Call) bool {
+	return slices.ContainsFunc(c.Messages, func(m int) bool { return slices.Contains(f.Messages, m) })
+}
+
+func callWords(c workload.Call) string {
+	text := c.Name
+	if len(c.Messages) > 0 {
+		text += fmt.Sprintf(" of message %s", strings.Trim(fmt.Sprint(c.Messages), "[]"))
+	}
+	took := c.End.Sub(c.Start).Round(time.Microsecond)
+	switch c.Outcome {
+	case sim.Died:
+		return fmt.Sprintf("%s to %s: no answer, the process died after %v", text, c.Node, took)
+	case sim.TimedOut:
+		return fmt.Sprintf("%s to %s: gave up after %v", text, c.Node, took)
+	}
+	return fmt.Sprintf("%s to %s, answered after %v", text, c.Node, took)
+}
+
+func crashWords(c Crashed) string {
+	if c.Kind == sim.ProcessCrash {
+		return "PROCESS CRASH: what was written stays in the page cache"
+	}
+	l := c.Lost
+	return fmt.Sprintf("POWER LOSS: of what was not synced %d sectors are lost and %d kept, %d writes torn, %d names lost, %d file sizes lost",
+		l.SectorsLost, l.SectorsKept, l.TornWrites, l.NamesLost, l.SizesLost)
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+// trimStart drops boots, crashes and the like before the first thing that a client had to do with, but the newest of them.
+func trimStart(list []Entry) []Entry {
+	first := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == "client" })
+	if first <= 3 {
+		return list
+	}
+	return list[first-3:]
+}
+
+// foldFrom is how many alike entries in a row are told as one.
+const foldFrom = 5
+
+// fold tells long runs of alike entries by their first, their last and a count.
+func fold(list []Entry) (folded []Entry) {
+	for i := 0; i < len(list); {
+		n := 1
+		for i+n < len(list) && alike(list[i], list[i+n]) {
+			n++
+		}
+		if n < foldFrom {
+			folded = append(folded, list[i:i+n]...)
+		} else {
+			last := list[i+n-1]
+			folded = append(folded, list[i], Entry{last.At, last.Who, fmt.Sprintf("… %d more like this, the last: %s", n-1, last.Text), last.Kind, last.order})
+		}
+		i += n
+	}
+	return folded
+}
+
+// alike compares entries but for their numbers.
+func alike(a, b Entry) bool {
+	return a.Kind == b.Kind && strings.Map(noDigits, a.Text) == strings.Map(noDigits, b.Text)
+}
+
+func noDigits(c rune) rune {
+	if c >= '0' && c <= '9' {
+		return -1
+	}
+	return c
+}
+
+// Explain writes the story as text.
+func (r *Recording) Explain(w io.Writer) {
+	f := r.Focus()
+	if r.Result.Err == nil {
+		fmt.Fprintf(w, "this world violates nothing\n")
+		return
+	}
+	fmt.Fprintf(w, "%s: %s\n", f.Invariant, f.Detail)
+	if f.Demand != "" {
+		fmt.Fprintf(w, "the rule: %s\n", f.Demand)
+	}
+	fmt.Fprintf(w, "about: %s\n\n", f)
+	for _, e := range r.Story() {
+		mark := map[string]string{"client": "→", "engine": " ", "fault": "✗", "failure": "!"}[e.Kind]
+		fmt.Fprintf(w, "%14.9f %s %-26s %s\n", float64(e.At)/1e9, mark, e.Who, e.Text)
+	}
+}
+
+// String names what the failure is about.
+func (f Focus) String() string {
+	var parts []string
+	if f.Node != "" {
+		parts = append(parts, "node "+f.Node)
+	}
+	if f.Key.Topic != "" {
+		parts = append(parts, "partition "+part(f.Key))
+	}
+	for _, l := range []struct {
+		name string
+		n    int
+		list any
+	}{{"offset", len(f.Offsets), f.Offsets}, {"record", len(f.Seqs), f.Seqs}, {"message", len(f.Messages), f.Messages}} {
+		if l.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", l.name, strings.Trim(fmt.Sprint(l.list), "[]")))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing in particular"
+	}
+	return strings.Join(parts, ", ")
+}
