@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"narad/env"
 	"narad/sim/disk"
 )
 
@@ -119,7 +120,14 @@ func (m *Machine) interrupt(p *Process) {
 func (m *Machine) losePower() disk.Report {
 	w := m.w
 	w.stats.PowerLosses++
+	var before *disk.Disk
+	if tr := w.options.Trace; tr != nil && tr.Power != nil {
+		before = m.disk.Clone()
+	}
 	report := m.disk.PowerLossWith(w, m.config.Loss)
+	if before != nil {
+		w.options.Trace.Power(Power{env.Instant(w.now), m.name, before, m.disk.Clone()})
+	}
 	w.stats.lost(report)
 	m.mono = clock{trueAnchor: w.now, ppm: m.mono.ppm}
 	if shift := m.config.WallShift; shift > 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"narad/env"
+	"narad/sim/disk"
 )
 
 // Trace watches a world as it runs, for reports and for comparing runs. Each function may be nil. They are called in
@@ -14,6 +15,7 @@ type Trace struct {
 	Choice func(Choice)   // a choice was drawn
 	Line   func(Line)     // what the event log would hold
 	Disk   func(DiskCall) // a call on a file or directory of a machine returned
+	Power  func(Power)    // a machine lost power
 	End    func()         // the run is over; what is left of its tasks is unwound next, and can be seen by World.Parked
 }
 
@@ -49,6 +51,13 @@ type DiskCall struct {
 	Op         Op
 	Path       string
 	Text       string // range and outcome
+}
+
+// Power is a power loss: the disk as the process saw it, and what was left of it; both are copies.
+type Power struct {
+	At            env.Instant
+	Machine       string
+	Before, After *disk.Disk
 }
 
 // Task names a task of a world.

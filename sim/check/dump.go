@@ -67,7 +67,14 @@ func (n *Node) DrawCopy(w io.Writer, key engine.Key, offset int64) bool {
 		return false
 	}
 	ops := slices.Clone(p.copies[offset].ops)
+	short := map[int64]int64{} // nonces are too long to be drawn: they are numbered
 	for i := range ops {
+		in := ops[i].Input.(model.CopyInput)
+		if short[in.Nonce] == 0 {
+			short[in.Nonce] = int64(len(short) + 1)
+		}
+		in.Nonce = short[in.Nonce]
+		ops[i].Input = in
 		ops[i].Return = min(ops[i].Return, n.now()+1) // an operation without an answer would stretch the page
 	}
 	spec := model.Copy()

@@ -98,7 +98,25 @@ func (r *Recording) draw(f Focus, story []Entry) drawing {
 		}
 	}
 	d.Parts = r.partitions(f)
+	d.dropNode()
 	return d
+}
+
+// dropNode shortens the names of lanes when there is only one node.
+func (d *drawing) dropNode() {
+	node := ""
+	for _, p := range d.Parts {
+		name, _, _ := strings.Cut(p.Name, " ")
+		if node != "" && name != node {
+			return
+		}
+		node = name
+	}
+	for _, g := range d.Groups {
+		for _, l := range g.Lanes {
+			l.Name = strings.TrimPrefix(l.Name, node+" ")
+		}
+	}
 }
 
 // window is what the page shows first: the story of a failure, otherwise everything.
@@ -371,7 +389,7 @@ func fileClass(path string) string {
 		if strings.HasSuffix(name, ".log") {
 			name = "log"
 		}
-		return strings.Join([]string{p[1], p[2], name}, " ")
+		return fmt.Sprintf("%s/%d %s", p[1], number(strings.TrimPrefix(p[2], "p")), name)
 	}
 	return "other files"
 }

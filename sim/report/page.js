@@ -152,12 +152,22 @@
       c.beginPath(); c.moveTo(x, 16); c.lineTo(x, self.height); c.stroke();
       c.setLineDash([]);
       self.hits.push([x - 3, 16, x + 3, self.height, d.text, d.t, d.t]);
+      if (self.named) { self.tag(c, d.power ? "power loss" : "process crash", x, d.power ? 36 : 22, d.power ? COLOURS.power : COLOURS.crash, w); }
     });
     if (DATA.failed) {
       var x = this.x(DATA.end);
       c.strokeStyle = "#d55e00"; c.lineWidth = 3;
       c.beginPath(); c.moveTo(x, 16); c.lineTo(x, this.height); c.stroke();
+      if (this.named) { this.tag(c, "the check fails", x, 22, "#d55e00", w); }
     }
+  };
+  Panel.prototype.tag = function (c, text, x, y, colour, w) {
+    c.font = "600 11px system-ui, 'DejaVu Sans', sans-serif";
+    var need = c.measureText(text).width + 8;
+    if (x < GUTTER || x > w) { return; }
+    if (x + need > w) { x -= need; }
+    c.fillStyle = colour; c.fillRect(x, y - 6, need, 14);
+    c.fillStyle = "#fff"; c.textAlign = "left"; c.fillText(text, x + 4, y + 1.5);
   };
   Panel.prototype.hover = function (e) {
     var r = this.canvas.getBoundingClientRect(), x = e.clientX - r.left, y = e.clientY - r.top, best = null;
@@ -237,7 +247,7 @@
     document.getElementById(part.focus ? "parts" : "more").appendChild(box);
     if (!part.focus) { document.getElementById("others").style.display = "block"; }
     var chart = part.focus ? 260 : 150;
-    new Panel(box, 20 + chart + 3 * ROW, function (c, w, p) { paintPart(part, chart, c, w, p); });
+    new Panel(box, 20 + chart + 3 * ROW, function (c, w, p) { paintPart(part, chart, c, w, p); }).named = true;
   }
 
   function range(part) {
@@ -251,7 +261,7 @@
     });
     (part.offsets || []).forEach(see);
     if (lo > hi) { lo = 0; hi = 1; }
-    return [lo - 1, Math.max(hi + 1, lo + 2)];
+    return [lo - 0.8, Math.max(hi + 0.8, lo + 2)];
   }
 
   function paintPart(part, chart, c, w, p) {
@@ -259,16 +269,20 @@
     function y(v) { return bottom - (v - r[0]) / (r[1] - r[0]) * (bottom - top); }
     var step = Math.max(1, Math.ceil((r[1] - r[0]) / 8));
     c.textAlign = "right"; c.fillStyle = SOFT; c.strokeStyle = LINE; c.lineWidth = 1;
-    for (var v = Math.ceil(r[0]); v <= r[1]; v += step) {
+    for (var v = Math.max(0, Math.ceil(r[0])); v <= r[1]; v += step) {
       c.fillText(String(v), GUTTER - 8, y(v));
-      c.beginPath(); c.moveTo(GUTTER, y(v)); c.lineTo(w, y(v)); c.stroke();
+      c.beginPath(); c.moveTo(GUTTER, y(v - 0.5)); c.lineTo(w, y(v - 0.5)); c.stroke();
     }
     label(c, "offset", top + 4, true);
     (part.offsets || []).forEach(function (o) {
       c.fillStyle = "rgba(213,94,0,.13)";
-      c.fillRect(GUTTER, y(o) - 9, w - GUTTER, 18);
+      var half = Math.max(5, (y(o) - y(o + 1)) / 2);
+      c.fillRect(GUTTER, y(o) - half, w - GUTTER, 2 * half);
     });
-    var thick = Math.max(2, Math.min(11, (bottom - top) / (r[1] - r[0]) - 1));
+    settled(p, c, part.frontier, y, bottom, w);
+    steps(p, c, part.hw, function (v) { return y(v - 0.5); }, "#0072b2", 2.4, "high watermark (the next offset)", w);
+    steps(p, c, part.frontier, function (v) { return y(v + 0.5); }, INK, 2.4, "frontier (everything up to here is settled)", w);
+    var thick = Math.max(2, Math.min(13, 0.62 * (bottom - top) / (r[1] - r[0])));
     (part.leases || []).forEach(function (l) {
       if (l.b < view.a || l.a > view.b) { return; }
       var x = Math.max(p.x(l.a), GUTTER), x2 = Math.max(Math.min(p.x(l.b), w - 6), x + 3);
@@ -276,8 +290,6 @@
       c.fillRect(x, y(l.o) - thick / 2, x2 - x, thick);
       p.hits.push([x, y(l.o) - Math.max(thick / 2, 3), x2, y(l.o) + Math.max(thick / 2, 3), l.x, l.a, l.b]);
     });
-    steps(p, c, part.hw, y, "#0072b2", 2, "high watermark (the next offset)", w);
-    steps(p, c, part.frontier, y, INK, 2.2, "frontier (everything up to here is settled)", w);
     (part.slots || []).forEach(function (s, i) {
       var at = bottom + 6 + i * (ROW + 4), items = s.items || [];
       label(c, "consumer.ahead " + s.name, at + ROW / 2, true);
@@ -293,6 +305,17 @@
         free = x + need + 6;
       });
     });
+  }
+
+  // The offsets that the frontier covers, while the partition is open.
+  function settled(p, c, series, y, bottom, w) {
+    c.fillStyle = "rgba(28,36,48,.09)";
+    for (var i = 0; series && i < series.length; i++) {
+      var from = series[i].t, to = i + 1 < series.length ? series[i + 1].t : DATA.end;
+      if (series[i].v <= -2 || to < view.a || from > view.b) { continue; }
+      var x = Math.max(p.x(from), GUTTER), at = Math.min(y(series[i].v + 0.5), bottom);
+      c.fillRect(x, at, Math.min(p.x(to), w - 6) - x, bottom - at);
+    }
   }
 
   function steps(p, c, series, y, colour, width, name, w) {

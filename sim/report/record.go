@@ -23,6 +23,7 @@ type Recording struct {
 
 	names map[int64]string // of tasks
 	view  workload.View
+	lost  []string // names what the power loss under way took
 	order int
 }
 
@@ -36,12 +37,14 @@ type Event struct {
 type Crashed struct {
 	workload.Crashed
 	Order int
+	Files []string // what a power loss did to each file that it changed
 }
 
 // DiskCall is a file call with the name of its task.
 type DiskCall struct {
 	sim.DiskCall
-	Who string
+	Who   string
+	Order int
 }
 
 // Line is a line of the log with the name of its task.
@@ -69,12 +72,16 @@ func Record(c workload.Case, o workload.Options) *Recording {
 			r.Events = append(r.Events, Event{v, r.next()})
 		}
 	}
-	w.Crashed = func(v workload.Crashed) { r.Crashes = append(r.Crashes, Crashed{v, r.next()}) }
+	w.Crashed = func(v workload.Crashed) {
+		r.Crashes = append(r.Crashes, Crashed{v, r.next(), r.lost})
+		r.lost = nil
+	}
+	w.Trace.Power = func(p sim.Power) { r.lost = losses(p.Before, p.After) }
 	disk := 0 // lines of file calls that follow, which are kept as calls
 	w.Trace.Disk = func(v sim.DiskCall) {
 		disk++
 		if len(r.Disk) < linesMax {
-			r.Disk = append(r.Disk, DiskCall{v, r.name(v.Task)})
+			r.Disk = append(r.Disk, DiskCall{v, r.name(v.Task), r.next()})
 		}
 	}
 	w.Trace.Line = func(l sim.Line) {

@@ -22,7 +22,7 @@ type Entry struct {
 	At   env.Instant
 	Who  string
 	Text string
-	Kind string // client, engine, fault, failure
+	Kind string // client, engine, disk, fault, failure
 
 	order int
 }
@@ -46,6 +46,9 @@ func (r *Recording) Story() []Entry {
 		if tasks[c.Task] && c.Task != 0 || f.produced(c) {
 			add(c.Start, c.Client, "client", callWords(c), 0)
 		}
+	}
+	for _, c := range f.fileCalls(r.Disk) {
+		add(c.End, c.Who, "disk", diskWords(c), c.Order)
 	}
 	for _, c := range r.Crashes {
 		if f.Node == "" || c.Node == f.Node {
@@ -102,6 +105,35 @@ func (f *Focus) concerns(e Event) bool {
 	}
 	key, offset, ok := about(e.Event.Event)
 	return ok && f.isPart(key) && (whole || f.hasOffset(offset, offset+1)) || !ok && whole
+}
+
+// fileCallsMax bounds how many file calls a story tells: of more, the newest.
+const fileCallsMax = 40
+
+// fileCalls returns the calls that the durability of what the failure is about hangs on: those that change the ingress log,
+// or the files of the committer.
+func (f *Focus) fileCalls(calls []DiskCall) (list []DiskCall) {
+	var about func(path string) bool
+	switch f.Invariant {
+	case "INV-02", "INV-03":
+		if len(f.Seqs) == 0 {
+			return nil
+		}
+		about = func(path string) bool { return strings.HasSuffix(path, ".wal") || strings.HasSuffix(path, "/produce") }
+	case "INV-08", "INV-09", "INV-08 or INV-09", "INV-10", "INV-11", "INV-12", "INV-13", "INV-14":
+		dir := fmt.Sprintf("/%s/p%05d", f.Key.Topic, f.Key.Partition)
+		about = func(path string) bool {
+			return strings.HasSuffix(path, dir) || strings.Contains(path, dir+"/consumer.")
+		}
+	default:
+		return nil
+	}
+	for _, c := range calls {
+		if c.Machine == f.Node && about(c.Path) && c.Op != sim.OpRead && c.Op != sim.OpOpen {
+			list = append(list, c)
+		}
+	}
+	return list[max(0, len(list)-fileCallsMax):]
 }
 
 // about returns the partition and offset that an event of a lease is about.
@@ -198,8 +230,12 @@ func crashWords(c Crashed) string {
 		return "PROCESS CRASH: what was written stays in the page cache"
 	}
 	l := c.Lost
-	return fmt.Sprintf("POWER LOSS: of what was not synced %d sectors are lost and %d kept, %d writes torn, %d names lost, %d file sizes lost",
+	text := fmt.Sprintf("POWER LOSS: of what was not synced %d sectors are lost and %d kept, %d writes torn, %d names lost, %d file sizes lost",
 		l.SectorsLost, l.SectorsKept, l.TornWrites, l.NamesLost, l.SizesLost)
+	if len(c.Files) > 0 {
+		text += "; " + strings.Join(c.Files, "; ")
+	}
+	return text
 }
 
 func firstLine(s string) string {
@@ -262,7 +298,7 @@ func (r *Recording) Explain(w io.Writer) {
 	}
 	fmt.Fprintf(w, "about: %s\n\n", f)
 	for _, e := range r.Story() {
-		mark := map[string]string{"client": "→", "engine": " ", "fault": "✗", "failure": "!"}[e.Kind]
+		mark := map[string]string{"client": "→", "engine": " ", "disk": "·", "fault": "✗", "failure": "!"}[e.Kind]
 		fmt.Fprintf(w, "%14.9f %s %-26s %s\n", float64(e.At)/1e9, mark, e.Who, e.Text)
 	}
 }
