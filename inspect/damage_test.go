@@ -39,6 +39,9 @@ func TestEveryByte(t *testing.T) {
 				b := bytes.Clone(good)
 				b[i] ^= mask
 				r := m.with(name, b).verify()
+				if name == jourFile && i >= 48 && i < 64 {
+					continue // a cell that says nothing any more: the changes are there, and the next start writes new ones
+				}
 				if slices.Contains(checksummed, name) {
 					requireFound(t, r, name, int64(i))
 				}

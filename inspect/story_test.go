@@ -27,6 +27,13 @@ func flipped(m *memory, name string, at int) *memory {
 
 func cut(m *memory, name string, size int) *memory { return m.with(name, m.bytes(name)[:size]) }
 
+// unconfirmed is a store whose metastore died between writing its last change and confirming it.
+func unconfirmed(m *memory) *memory {
+	b := bytes.Clone(m.bytes(jourFile))
+	clear(b[48:64])
+	return m.with(jourFile, b)
+}
+
 func point(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // walFrame is the size of a frame of the fixture's ingress log.
@@ -98,8 +105,9 @@ func TestFindings(t *testing.T) {
 		{"partition too many", crash.with("topics/orders/p00002/", nil), "partition-extra", "topics/orders/p00002", -1, SeverityWarning},
 		{"directory of no topic", crash.with("topics/lost/", nil).with("topics/lost/incarnation", []byte(fixtureID)), "topic-unknown", "topics/lost", -1, SeverityWarning},
 		{"stale directory", crash.with("topics/orders.stale-00aa/", nil), "stale", "topics/orders.stale-00aa", -1, SeverityNote},
-		{"torn journal", cut(crash, jourFile, len(crash.bytes(jourFile))-1), "journal-torn-tail", jourFile, -2, SeverityNote},
-		{"torn journal after a graceful stop", cut(clean, jourFile, len(clean.bytes(jourFile))-1), "journal-tail-after-clean-stop", jourFile, -2, SeverityDamage},
+		{"torn journal", cut(unconfirmed(crash), jourFile, len(crash.bytes(jourFile))-1), "journal-torn-tail", jourFile, -2, SeverityNote},
+		{"torn journal after a graceful stop", cut(unconfirmed(clean), jourFile, len(clean.bytes(jourFile))-1), "journal-tail-after-clean-stop", jourFile, -2, SeverityDamage},
+		{"confirmed change cut short", cut(crash, jourFile, len(crash.bytes(jourFile))-1), "metastore", jourFile, -2, SeverityDamage},
 		{"damaged snapshot", flipped(crash, snapFile, 70), "metastore", snapFile, 12, SeverityDamage},
 		{"snapshot alone", crash.without(jourFile), "metastore", "metastore", 0, SeverityDamage},
 		{"journal alone", crash.without(snapFile), "metastore", "metastore", 0, SeverityDamage},

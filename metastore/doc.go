@@ -26,12 +26,20 @@
 //	    32     8  sequence: of the last change in the snapshot, or before the first in the journal
 //	    40     4  topic count (snapshot; zero in the journal)
 //	    44     4  payload length in bytes (snapshot; zero in the journal)
-//	    48    16  zero
+//	    48    16  two cells (journal; zero in the snapshot)
 //
 // topics.snapshot is such a header and its payload, a JSON array of topics in name order. The checksum covers all of it,
 // and the file ends there.
 //
-// topics.journal is such a header, whose checksum covers its 64 bytes, and then entries, one for a change:
+// topics.journal is such a header, whose checksum covers its first 48 bytes and 16 zeros, and then entries, one for a change. A
+// cell says that every change up to one is durable in the journal; cell s mod 2 is for the change s, so that a write
+// which is not completed leaves the other one. A cell that fails its checksum says nothing.
+//
+//	offset  size
+//	     0     4  number of the change, counted from the journal's first, which is 1; zero: none
+//	     4     4  checksum over the store's identity and the change's sequence
+//
+// An entry:
 //
 //	offset  size
 //	     0     4  payload length n, 1 … 65536
@@ -43,8 +51,8 @@
 //
 // # Crash safety
 //
-// Change: append the entry, sync, publish. The commit point is the sync. Stopped before it, the entry may be there, in part or not
-// at all.
+// Change: append the entry, sync, confirm it in its cell, sync, publish. The commit point is the first sync.
+// Stopped before it, the entry may be there, in part or not at all.
 //
 // Compaction, at every open and before a change that finds the journal long: replace the snapshot, then replace the journal by an
 // empty one whose sequence is the snapshot's. Each replacement is atomic and durable before the next step. Stopped between the
@@ -53,9 +61,9 @@
 // Creation: write the empty journal, then the empty snapshot. So a journal without a snapshot is a creation that stopped half-way,
 // provided it has no entries; a snapshot without a journal is damage.
 //
-// Opening: an entry that is incomplete or fails its checksum ends the journal if nothing valid follows it: it is a change that was never
-// answered. (A last entry that rotted on the disk looks the same; it is reported in [Recovery].) With a valid entry
-// behind it, it is damage, and the open fails with a [*CorruptError] rather than forget changes.
+// Opening: an entry that is incomplete or fails its checksum ends the journal if nothing valid follows it and it was not confirmed: it
+// is a change that was never answered. Else it is damage, and so is an end before the last confirmed change: the open
+// fails with a [*CorruptError] rather than forget changes.
 //
 // File map: store.go (Store, Topic, errors), name.go, local.go (Local: reads and changes), open.go (open, compaction),
 // format.go (bytes), view.go (immutable snapshot for readers).

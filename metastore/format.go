@@ -11,6 +11,8 @@ import (
 // Frozen constants of the two formats.
 const (
 	headerSize      = 64
+	cellsAt         = 48 // of the two cells in the header of a journal
+	cellSize        = 8
 	entryHeaderSize = 16
 	formatVersion   = 1
 	snapshotMagic   = "NARADMSS"
@@ -54,7 +56,7 @@ func appendHeader(dst []byte, magic string, h header, payload []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, h.sequence)
 	dst = binary.LittleEndian.AppendUint32(dst, h.topics)
 	dst = binary.LittleEndian.AppendUint32(dst, h.payload)
-	dst = append(dst, make([]byte, headerSize-48)...)
+	dst = append(dst, make([]byte, headerSize-cellsAt)...)
 	dst = append(dst, payload...)
 	binary.LittleEndian.PutUint32(dst[start+12:], headerSum(dst[start:]))
 	return dst
@@ -88,6 +90,40 @@ func parseHeader(file, magic string, b []byte) (header, error) {
 		payload:  binary.LittleEndian.Uint32(b[44:]),
 	}
 	return h, nil
+}
+
+// parseJournalHeader reads the header of a journal, and the last change that is confirmed in it.
+func parseJournalHeader(journal []byte) (h header, confirmed uint64, err error) {
+	var fixed [headerSize]byte
+	n := copy(fixed[:], journal)
+	cells := [headerSize - cellsAt]byte(fixed[cellsAt:])
+	clear(fixed[cellsAt:]) // the checksum does not cover them
+	if h, err = parseHeader(journalName, journalMagic, fixed[:n]); err != nil {
+		return header{}, 0, err
+	}
+	confirmed = h.sequence
+	for i := range uint64(2) {
+		if last := h.sequence + uint64(binary.LittleEndian.Uint32(cells[i*cellSize:])); [cellSize]byte(cells[i*cellSize:]) == h.cell(last) && last%2 == i {
+			confirmed = max(confirmed, last)
+		}
+	}
+	return h, confirmed, nil
+}
+
+// cell returns what says in a journal's header that every change up to last is durable in it. It goes to cell last%2.
+func (h header) cell(last uint64) (c [cellSize]byte) {
+	binary.LittleEndian.PutUint32(c[:], uint32(last-h.sequence))
+	sum := crc32.Update(crc32.Checksum(h.store[:], castagnoli), castagnoli, binary.LittleEndian.AppendUint64(nil, last))
+	binary.LittleEndian.PutUint32(c[4:], sum)
+	return c
+}
+
+// missing is why a journal may not end at byte at, after the change last; nil when it may.
+func missing(at int64, last, confirmed uint64) error {
+	if last >= confirmed {
+		return nil
+	}
+	return &CorruptError{journalName, at, fmt.Sprintf("no entry here, and changes up to %d were confirmed", confirmed)}
 }
 
 // encodeSnapshot returns the bytes of a snapshot file.

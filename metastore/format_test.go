@@ -43,10 +43,20 @@ func sampleJournal(t testing.TB) (journal []byte, ends []int) {
 	return journal, ends
 }
 
+// confirm fills the cells of a journal for these changes.
+func confirm(journal []byte, changes ...uint64) []byte {
+	b := slices.Clone(journal)
+	for _, n := range changes {
+		cell := header{store: storeID, sequence: 2}.cell(n)
+		copy(b[cellsAt+n%2*cellSize:], cell[:])
+	}
+	return b
+}
+
 // TestGolden holds the formats to bytes kept in files.
 func TestGolden(t *testing.T) {
 	journal, _ := sampleJournal(t)
-	for name, b := range map[string][]byte{"snapshot.golden": sampleSnapshot(t), "journal.golden": journal} {
+	for name, b := range map[string][]byte{"snapshot.golden": sampleSnapshot(t), "journal.golden": journal, "confirmed.golden": confirm(journal, 4, 5)} {
 		path := filepath.Join("testdata", name)
 		text := []byte(hex.Dump(b))
 		if *update {
@@ -142,6 +152,11 @@ func TestJournalFlipAnywhere(t *testing.T) {
 				require.EqualValues(t, len(journal)-ends[2], l.Recovery().Cut)
 				continue
 			}
+			if at >= cellsAt && at < headerSize { // a cell that is none
+				require.NoError(t, err, "byte %d", at)
+				require.Equal(t, uint64(5), l.Version())
+				continue
+			}
 			corrupt := requireCorrupt(t, err, journalName, "byte %d", at)
 			if at >= headerSize {
 				start := ends[0]
@@ -152,6 +167,61 @@ func TestJournalFlipAnywhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestConfirmedJournal: with the last change confirmed, and with the last but one as the cell for the last was torn, no damage
+// forgets a confirmed change. M1
+func TestConfirmedJournal(t *testing.T) {
+	journal, ends := sampleJournal(t)
+	for _, x := range []struct {
+		last    uint64
+		journal []byte
+	}{{5, confirm(journal, 4, 5)}, {4, confirm(journal, 4)}, {4, confirm(journal, 3, 4)}} {
+		for at := headerSize; at < len(journal); at++ {
+			for _, bad := range [][]byte{x.journal[:at], append(slices.Clone(x.journal[:at]), make([]byte, 600)...), flipByte(x.journal, at)} {
+				l, err := openFiles(t, sampleSnapshot(t), bad)
+				if err == nil {
+					require.GreaterOrEqual(t, l.Version(), x.last, "byte %d", at)
+					continue
+				}
+				require.Less(t, at, ends[x.last-2], "byte %d", at)
+				require.LessOrEqual(t, requireCorrupt(t, err, journalName).Offset, int64(at))
+				_, err = DecodeJournal(bad, func(JournalChange) {})
+				requireCorrupt(t, err, journalName)
+			}
+		}
+		for at := cellsAt; at < headerSize; at++ {
+			l, err := openFiles(t, sampleSnapshot(t), flipByte(x.journal, at))
+			require.NoError(t, err)
+			require.Equal(t, uint64(5), l.Version())
+		}
+	}
+}
+
+// The cells that a store writes are those of its changes, also after a compaction while it is open.
+func TestStoreConfirms(t *testing.T) {
+	dir := openDir(t, disk.FS(disk.New(disk.Adversarial)), "meta")
+	l := open(t, dir)
+	for i := range 7 {
+		if i == 4 {
+			l.compactMin, l.snapshotSize = 0, 0
+		}
+		require.NoError(t, l.Create(topic(string(rune('a'+i)), i)))
+		l.compactMin = compactMin
+		b, err := vfs.ReadFile(dir, journalName, 1<<20)
+		require.NoError(t, err)
+		h, confirmed, err := parseJournalHeader(b)
+		require.NoError(t, err)
+		require.EqualValues(t, i+1, confirmed)
+		require.Equal(t, i >= 4, h.sequence >= 4)
+	}
+	require.NoError(t, l.Close())
+}
+
+func flipByte(b []byte, at int) []byte {
+	c := slices.Clone(b)
+	c[at] ^= 0x10
+	return c
 }
 
 // TestSnapshotDamage: every flipped byte and every missing or added one is an error.

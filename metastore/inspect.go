@@ -56,7 +56,7 @@ type JournalChange struct {
 // no whole entry: the end of a change that was never answered. The error is a *[CorruptError]; the contents before
 // the damage are returned with it.
 func DecodeJournal(b []byte, visit func(JournalChange)) (JournalContents, error) {
-	h, err := parseHeader(journalName, journalMagic, b[:min(len(b), headerSize)])
+	h, confirmed, err := parseJournalHeader(b)
 	if err != nil {
 		return JournalContents{}, err
 	}
@@ -67,7 +67,7 @@ func DecodeJournal(b []byte, visit func(JournalChange)) (JournalContents, error)
 			if off, found := laterEntry(h.store, b[j.End:], j.Last+1); found {
 				return j, &CorruptError{journalName, j.End, fmt.Sprintf("no entry here, but one at byte %d", j.End+int64(off))}
 			}
-			return j, nil
+			break
 		}
 		if sequence != j.Last+1 {
 			return j, &CorruptError{journalName, j.End, fmt.Sprintf("change %d where %d belongs", sequence, j.Last+1)}
@@ -81,7 +81,7 @@ func DecodeJournal(b []byte, visit func(JournalChange)) (JournalContents, error)
 		j.Changes++
 		j.End += int64(size)
 	}
-	return j, nil
+	return j, missing(j.End, j.Last, confirmed)
 }
 
 // Replay returns the topics that an open would find in the bytes of the two files; nil is a missing one. The
@@ -94,8 +94,8 @@ func Replay(snapshot, journal []byte) ([]Topic, Recovery, error) {
 	case snapshot == nil && journal == nil:
 		l.recovery.Created = true
 	case snapshot == nil:
-		var h header
-		if h, err = parseHeader(journalName, journalMagic, journal[:min(len(journal), headerSize)]); err == nil && (len(journal) > headerSize || h.sequence != 0) {
+		var confirmed uint64
+		if _, confirmed, err = parseJournalHeader(journal); err == nil && (len(journal) > headerSize || confirmed != 0) {
 			err = &CorruptError{snapshotName, 0, "there is a journal of changes and no snapshot"}
 		}
 		l.recovery.Created = true

@@ -23,7 +23,8 @@ type Local struct {
 	change       *env.Mutex        // held across the I/O of a change; guards what follows
 	folded       map[string]string // lower-case name → name
 	journal      vfs.File
-	journalSize  int64 // where the next entry goes
+	journalSize  int64  // where the next entry goes
+	journalStart uint64 // the change before its first entry
 	snapshotSize int64
 	compactMin   int64
 	failure      error // latched: why no change is taken any more
@@ -189,7 +190,8 @@ func (l *Local) commitLocked(c change) error {
 	return nil
 }
 
-// appendLocked writes and syncs the entry of a change to v, after compacting the journal if it is long.
+// appendLocked writes and syncs the entry of a change to v, after compacting the journal if it is long, and then notes in the
+// journal's header that it is there: an entry that is damaged later is not taken for one that was never finished.
 func (l *Local) appendLocked(v *view, c change) error {
 	if l.journalSize >= max(l.compactMin, l.snapshotSize) {
 		if err := l.compact(v); err != nil {
@@ -209,5 +211,19 @@ func (l *Local) appendLocked(v *view, c change) error {
 		return fmt.Errorf("sync %s: %w", journalName, err)
 	}
 	l.journalSize += int64(len(entry))
+	return l.confirmLocked(v.sequence + 1)
+}
+
+// confirmLocked makes durable that the journal holds every change up to last. The cell of the change before stays, for a write
+// that is not completed.
+func (l *Local) confirmLocked(last uint64) error {
+	l.env.Point("metastore: change synced, not confirmed")
+	cell := header{store: l.store, sequence: l.journalStart}.cell(last)
+	if _, err := l.journal.WriteAt(cell[:], int64(cellsAt+last%2*cellSize)); err != nil {
+		return fmt.Errorf("confirm a change in %s: %w", journalName, err)
+	}
+	if err := l.journal.Sync(); err != nil {
+		return fmt.Errorf("sync header of %s: %w", journalName, err)
+	}
 	return nil
 }

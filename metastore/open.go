@@ -106,11 +106,11 @@ func (l *Local) create() (*view, error) {
 
 // adopt goes on with a creation that stopped between journal and snapshot.
 func (l *Local) adopt(journal []byte) (*view, error) {
-	h, err := parseHeader(journalName, journalMagic, journal[:min(len(journal), headerSize)])
+	h, confirmed, err := parseJournalHeader(journal)
 	if err != nil {
 		return nil, err
 	}
-	if len(journal) > headerSize || h.sequence != 0 {
+	if len(journal) > headerSize || confirmed != 0 {
 		return nil, &CorruptError{snapshotName, 0, "there is a journal of changes and no snapshot"}
 	}
 	l.store = h.store
@@ -125,7 +125,7 @@ func (l *Local) replay(snapshot, journal []byte) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseHeader(journalName, journalMagic, journal[:min(len(journal), headerSize)])
+	h, confirmed, err := parseJournalHeader(journal)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +136,11 @@ func (l *Local) replay(snapshot, journal []byte) (*view, error) {
 		return nil, &CorruptError{journalName, 32, fmt.Sprintf("it begins after change %d, the snapshot ends at %d", h.sequence, v.sequence)}
 	}
 	l.store = store
-	return l.replayEntries(v, journal, h.sequence)
+	return l.replayEntries(v, journal, h.sequence, confirmed)
 }
 
 // replayEntries applies the entries of a journal that are not in v yet. The sequence is that before the first entry.
-func (l *Local) replayEntries(v *view, journal []byte, sequence uint64) (*view, error) {
+func (l *Local) replayEntries(v *view, journal []byte, sequence, confirmed uint64) (*view, error) {
 	b := newBuilder(v)
 	at := headerSize
 	for at < len(journal) {
@@ -163,6 +163,9 @@ func (l *Local) replayEntries(v *view, journal []byte, sequence uint64) (*view, 
 			l.recovery.Replayed++
 		}
 		at += size
+	}
+	if err := missing(int64(at), max(sequence, b.sequence), confirmed); err != nil {
+		return nil, err
 	}
 	// The journal may end before the snapshot does: an open that found an entry in the page cache alone wrote the
 	// snapshot with it, and a power failure then took the entry.
@@ -212,6 +215,7 @@ func (l *Local) compact(v *view) error {
 
 // replaceJournal puts an empty journal that begins after v in the place of the old one.
 func (l *Local) replaceJournal(v *view) error {
+	l.journalStart = v.sequence
 	b := appendHeader(nil, journalMagic, header{store: l.store, sequence: v.sequence}, nil)
 	if err := vfs.ReplaceFile(l.dir, journalName, b); err != nil {
 		return fmt.Errorf("write %s: %w", journalName, err)
