@@ -69,7 +69,7 @@ func (e *Engine) incarnationAt(name string) (string, error) {
 		return "", err
 	}
 	defer dir.Close()
-	id, err := vfs.ReadFile(dir, incarnationFile, 64)
+	id, err := vfs.ReadFile(dir, incarnationFile, 1<<20) // whatever else it may hold is a wrong id
 	return string(id), err
 }
 
@@ -148,14 +148,20 @@ func (e *Engine) adoptTopic(info Topic) error {
 		}
 	}
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return damagedTopic(info, fmt.Errorf("it, or the topic's directory, is missing; restore it from a snapshot: %w", err))
 	case err != nil:
-		return fmt.Errorf("topic %s: its directory is missing or unreadable; restore it from a snapshot: %w", info.Name, err)
+		return fmt.Errorf("topic %s: its directory is unreadable: %w", info.Name, err)
 	case id != info.ID:
-		return fmt.Errorf("topic %s: the directory belongs to incarnation %q, the topic is incarnation %q", info.Name, id, info.ID)
+		return damagedTopic(info, fmt.Errorf("the directory belongs to incarnation %.40q, the topic is incarnation %q", id, info.ID))
 	}
 	e.swapTopic(nil, newTopic(e, info, true))
 	e.emit(TopicOpened{info})
 	return nil
+}
+
+func damagedTopic(info Topic, cause error) error {
+	return &CorruptError{File: topicPath(info.Name) + "/" + incarnationFile, Cause: cause}
 }
 
 // clearTopics deals with the directories that belong to no topic: of deleted topics, and of creations and purges that did
@@ -176,7 +182,7 @@ func (e *Engine) clearTopics(fresh bool) error {
 			continue
 		}
 		if fresh {
-			return fmt.Errorf("there is no metastore, but topics/%s exists: restore both from one snapshot", entry.Name)
+			return &CorruptError{File: metastoreDir, Cause: fmt.Errorf("there is no metastore, but topics/%s exists: restore both from one snapshot", entry.Name)}
 		}
 		if staleName.MatchString(entry.Name) {
 			e.janitor.remove(entry.Name)

@@ -1,6 +1,9 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What a caller can be told. The server maps each to a status; everything else is an internal error (500).
 var (
@@ -26,3 +29,17 @@ var (
 	// ErrClosed reports a call to an engine that is closing or closed. Nothing was done. (503)
 	ErrClosed = errors.New("the engine is closed")
 )
+
+// CorruptError reports a file of the data directory that is not what the engine wrote there. Nothing was changed.
+type CorruptError struct {
+	File   string // path below the data directory
+	Offset int64  // of the damage, in bytes
+	Cause  error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s is damaged at byte %d: %v", e.File, e.Offset, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *CorruptError) Unwrap() error { return e.Cause }

@@ -167,9 +167,11 @@ func (p *partition) open() (*segment.Log, error) {
 // the log, the acked-ahead set, and no leases (REC-03). It needs p.fence from here until the shard is stored (REC-12).
 func (p *partition) seedShard(log *segment.Log) error {
 	e := p.topic.engine
-	p.mu.Lock()
-	dir := p.dir
-	p.mu.Unlock()
+	dir, err := e.root.OpenDir(partitionPath(p.key.Topic, p.index)) // a handle of its own: a commit that fails closes the log's
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	hw := log.HighWatermark()
 	state, report, err := committer.Recover(dir, p.identity(), hw)
 	if err != nil {

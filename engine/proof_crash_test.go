@@ -215,7 +215,7 @@ func sameSettled(a, b state) error {
 func TestProofCrashImages(t *testing.T) {
 	for _, personality := range []disk.Personality{disk.Adversarial, disk.Ordered} {
 		t.Run(personality.String(), func(t *testing.T) {
-			p := &prover{t: t, deepest: 2, sample: []int{pick(6, 1), pick(40, 10)}, power: []int{pick(12, 40), pick(3, 8), 2}, images: make([]int, 3)}
+			p := &prover{t: t, deepest: 2, sample: []int{pick(12, 1), pick(40, 10)}, power: []int{pick(12, 40), pick(3, 8), 2}, images: make([]int, 3)}
 			d, l, next := disk.New(personality), newLedger(), 0
 			version := func() int { return l.version }
 			for i := range lives {

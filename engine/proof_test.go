@@ -289,7 +289,7 @@ func (f *found) hear(v Event) {
 		if _, ok := v.Event.(wal.TailCut); ok {
 			f.cut = append(f.cut, v)
 		}
-	case FrontierClamped, RecordHeld, DispatchStalled, DispatchFailed:
+	case FrontierClamped, FrontierJumped, RecordHeld, DispatchStalled, DispatchFailed:
 		f.loud = append(f.loud, v)
 	case SetAside:
 		f.aside = append(f.aside, v)
