@@ -42,6 +42,7 @@ type Engine struct {
 	pump       *pump
 	purger     *purger
 	janitor    *janitor
+	reaper     *reaper
 	seats      seats
 
 	mu     sync.Mutex // guards the fields below
@@ -109,6 +110,8 @@ func (e *Engine) recover() (err error) {
 	e.pump.start()
 	e.purger.start()
 	e.janitor.start()
+	e.reaper = newReaper(e)
+	e.reaper.start()
 	e.emit(Opened{Clean: clean})
 	return nil
 }
@@ -216,6 +219,7 @@ func (e *Engine) Close() error {
 	e.pump.stop()
 	e.purger.stop()
 	e.janitor.stop()
+	e.reaper.stop()
 	err := e.committer.Close()
 	err = errors.Join(err, e.closePartitions(), e.wal.Close(), e.meta.Close())
 	if err == nil {

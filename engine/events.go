@@ -166,6 +166,20 @@ type (
 		Committed int64 // the frontier after it
 		Err       error
 	}
+	// RetentionRemoved reports segments that retention removed from a partition, acked or not; Oldest is its lowest offset now.
+	RetentionRemoved struct {
+		Key         Key
+		Incarnation string
+		Segments    int
+		Records     int64
+		Bytes       int64
+		Oldest      int64
+	}
+	// RetentionFailed reports that what has expired in a partition could not be removed, or not be looked at. It is tried again.
+	RetentionFailed struct {
+		Key Key
+		Err error
+	}
 	// FrontierJumped reports a consumer that fell behind retention.
 	FrontierJumped struct {
 		Key    Key
@@ -250,6 +264,8 @@ func (LeaseExtended) isEvent()       {}
 func (HandleRefused) isEvent()       {}
 func (CorruptSkipped) isEvent()      {}
 func (FrontierJumped) isEvent()      {}
+func (RetentionRemoved) isEvent()    {}
+func (RetentionFailed) isEvent()     {}
 func (PumpPutBack) isEvent()         {}
 func (WAL) isEvent()                 {}
 func (Log) isEvent()                 {}

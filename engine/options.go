@@ -6,6 +6,7 @@ import (
 
 	"narad/committer"
 	"narad/env"
+	"narad/record"
 )
 
 // Limits that are part of the contract (narad-facts 1.2, 1.3).
@@ -36,6 +37,11 @@ type Options struct {
 	// IdleAfter is how long a partition goes unused before its log and its lease table are closed; the next use opens them
 	// again. Default 30 minutes.
 	IdleAfter time.Duration
+	// RetentionInterval is how often expired records are looked for; closed partitions are looked at every fifth time. Default 1
+	// minute.
+	RetentionInterval time.Duration
+	// Codec is how partition logs store what is committed from now on. Any codec is read, whatever it is. Default: not compressed.
+	Codec record.Codec
 	// Listener sees everything that happens, in order, as typed events. It is called under locks: it must be
 	// quick, must not block and must not call the engine. Logs, metrics and the simulator are listeners.
 	Listener func(Event)
@@ -49,6 +55,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.SegmentBytes, 64<<20)
 	setDefault(&o.WALSegmentBytes, 64<<20)
 	setDefault(&o.IdleAfter, 30*time.Minute)
+	setDefault(&o.RetentionInterval, time.Minute)
 	if o.MaxConsumerFiles == 0 {
 		o.MaxConsumerFiles = committer.MaxOpenDefault(openFileLimit(o.Env))
 	}
@@ -84,6 +91,10 @@ func (o Options) Validate() error {
 		return outOfRange("MaxConsumerFiles", o.MaxConsumerFiles, "at least 1")
 	case o.IdleAfter < time.Second:
 		return outOfRange("IdleAfter", o.IdleAfter, "at least 1s")
+	case o.RetentionInterval < time.Second || o.RetentionInterval > 10*time.Minute:
+		return outOfRange("RetentionInterval", o.RetentionInterval, "1s to 10m")
+	case o.Codec > record.CodecZstd:
+		return outOfRange("Codec", o.Codec, "none or zstd")
 	case o.DispatchWindow < 0:
 		return outOfRange("DispatchWindow", o.DispatchWindow, "at least 1, or 0 for the default")
 	}
@@ -99,8 +110,8 @@ type TopicSpec struct {
 	Name       string        // 1 to 200 characters of [A-Za-z0-9._-], not "." or ".."
 	Partitions int           // default 3, at most MaxPartitions
 	Visibility time.Duration // how long a lease lasts; default 30 s, in whole milliseconds
-	// RetentionMs is how long a message is kept at least; 0 means for ever. Retention is recorded; this
-	// version of the engine deletes nothing.
+	// RetentionMs is how long a message is kept at least, acked or not; 0 means for ever, otherwise at least an hour. It is gone
+	// after about twice that.
 	RetentionMs   int64
 	MaxInFlight   int // leases per partition; default 1024
 	MaxAckedAhead int // acks parked above a gap, per partition, before only the gap is handed out; default 1024

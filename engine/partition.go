@@ -26,12 +26,16 @@ type partition struct {
 
 	retired atomic.Bool  // gone is errRetired
 	used    atomic.Int64 // env.Instant of the last use (LOG-22)
+	// expiry is, while the log is closed, a commit time that a cutoff must pass before retention has something to do;
+	// unknownExpiry: not known.
+	expiry atomic.Int64
 }
 
 func newPartition(t *topic, index int32) *partition {
 	p := &partition{topic: t, index: index, key: Key{t.info.Name, index}}
 	p.seat = t.engine.seats.take(p)
 	p.stamp(t.engine.env.Now())
+	p.expiry.Store(unknownExpiry)
 	return p
 }
 
@@ -96,7 +100,8 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := segment.Options{SegmentBytes: e.opts.SegmentBytes, OnAdvance: p.topic.notify}
+	p.expiry.Store(unknownExpiry)
+	o := segment.Options{SegmentBytes: e.opts.SegmentBytes, Codec: e.opts.Codec, OnAdvance: p.topic.notify}
 	if e.listening() {
 		o.Event = func(v segment.Event) { e.emit(Log{p.key, p.topic.info.ID, v}) }
 	}
