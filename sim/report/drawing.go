@@ -293,7 +293,7 @@ func (r *Recording) clients() []*lane {
 		default:
 			kind = "call"
 		}
-		if c.Outcome != sim.Done {
+		if c.Outcome != sim.Done || c.Pending {
 			kind = "unanswered"
 		}
 		text := callWords(c)
@@ -386,8 +386,8 @@ func fileClass(path string) string {
 			return "directories"
 		}
 		name := p[3]
-		if strings.HasSuffix(name, ".log") {
-			name = "log"
+		if name[0] >= '0' && name[0] <= '9' {
+			name = name[strings.IndexByte(name, '.')+1:] // of any segment
 		}
 		return fmt.Sprintf("%s/%d %s", p[1], number(strings.TrimPrefix(p[2], "p")), name)
 	}

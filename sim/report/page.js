@@ -123,7 +123,7 @@
     c.clearRect(0, 0, w, this.height);
     c.font = "11.5px system-ui, 'DejaVu Sans', sans-serif";
     c.textBaseline = "middle";
-    this.hits = [];
+    this.hits = []; this.tags = {};
     this.grid(c, w);
     c.save();
     this.paint(c, w, this);
@@ -166,6 +166,9 @@
     var need = c.measureText(text).width + 8;
     if (x < GUTTER || x > w) { return; }
     if (x + need > w) { x -= need; }
+    var free = this.tags[y] || 0;
+    if (x < free) { return; }
+    this.tags[y] = x + need;
     c.fillStyle = colour; c.fillRect(x, y - 6, need, 14);
     c.fillStyle = "#fff"; c.textAlign = "left"; c.fillText(text, x + 4, y + 1.5);
   };
@@ -243,7 +246,14 @@
     var box = el("div", "chart" + (part.focus ? " focus" : ""));
     var title = "partition " + part.name;
     if (part.focus) { title += part.offsets && part.offsets.length ? ", where the failure is: offset " + part.offsets.join(", ") : ", where the failure is"; }
-    box.appendChild(el("h3", "", title));
+    var head = el("h3", "", title);
+    box.appendChild(head);
+    if (part.focus && part.offsets && part.offsets.length) {
+      var more = el("button", "", "all offsets");
+      more.style.cssText = "float:right;font-size:12px;padding:0 8px";
+      more.onclick = function () { part.everything = !part.everything; more.textContent = part.everything ? "only near the failure" : "all offsets"; redraw(); };
+      head.appendChild(more);
+    }
     document.getElementById(part.focus ? "parts" : "more").appendChild(box);
     if (!part.focus) { document.getElementById("others").style.display = "block"; }
     var chart = part.focus ? 260 : 150;
@@ -261,6 +271,12 @@
     });
     (part.offsets || []).forEach(see);
     if (lo > hi) { lo = 0; hi = 1; }
+    part.clipped = false;
+    if (!part.everything && part.offsets && part.offsets.length && hi - lo > 30) {
+      lo = Math.max(lo, part.offsets[0] - 10);
+      hi = Math.min(hi, part.offsets[part.offsets.length - 1] + 10);
+      part.clipped = true;
+    }
     return [lo - 0.8, Math.max(hi + 0.8, lo + 2)];
   }
 
@@ -273,7 +289,9 @@
       c.fillText(String(v), GUTTER - 8, y(v));
       c.beginPath(); c.moveTo(GUTTER, y(v - 0.5)); c.lineTo(w, y(v - 0.5)); c.stroke();
     }
-    label(c, "offset", top + 4, true);
+    label(c, part.clipped ? "offset (only near the failure)" : "offset", top + 4, true);
+    c.save();
+    c.beginPath(); c.rect(GUTTER, 16, w - GUTTER, bottom - 14); c.clip();
     (part.offsets || []).forEach(function (o) {
       c.fillStyle = "rgba(213,94,0,.13)";
       var half = Math.max(5, (y(o) - y(o + 1)) / 2);
@@ -284,12 +302,13 @@
     steps(p, c, part.frontier, function (v) { return y(v + 0.5); }, INK, 2.4, "frontier (everything up to here is settled)", w);
     var thick = Math.max(2, Math.min(13, 0.62 * (bottom - top) / (r[1] - r[0])));
     (part.leases || []).forEach(function (l) {
-      if (l.b < view.a || l.a > view.b) { return; }
+      if (l.b < view.a || l.a > view.b || l.o < r[0] - 1 || l.o > r[1] + 1) { return; }
       var x = Math.max(p.x(l.a), GUTTER), x2 = Math.max(Math.min(p.x(l.b), w - 6), x + 3);
       c.fillStyle = COLOURS[l.k] || COLOURS.live;
       c.fillRect(x, y(l.o) - thick / 2, x2 - x, thick);
       p.hits.push([x, y(l.o) - Math.max(thick / 2, 3), x2, y(l.o) + Math.max(thick / 2, 3), l.x, l.a, l.b]);
     });
+    c.restore();
     (part.slots || []).forEach(function (s, i) {
       var at = bottom + 6 + i * (ROW + 4), items = s.items || [];
       label(c, "consumer.ahead " + s.name, at + ROW / 2, true);

@@ -25,6 +25,7 @@ type Entry struct {
 	Kind string // client, engine, disk, fault, failure
 
 	order int
+	core  bool // it is about the offsets, records or messages themselves
 }
 
 // Story tells what happened to what the failure is about, from its production to the failure, with the crashes and
@@ -32,21 +33,25 @@ type Entry struct {
 func (r *Recording) Story() []Entry {
 	f := r.Focus()
 	var list []Entry
+	core := false
 	add := func(at env.Instant, who, kind, text string, order int) {
-		list = append(list, Entry{at, who, text, kind, order})
+		list = append(list, Entry{at, who, text, kind, order, core})
 	}
 	tasks := map[int64]bool{} // that told something which belongs to the story
 	for _, e := range r.Events {
 		if f.concerns(e) {
+			core = f.named(e.Event.Event)
 			add(e.At, r.names[e.Task.ID()], "engine", words(e.Event.Event), e.Order)
-			tasks[e.Task.ID()] = true
+			tasks[e.Task.ID()] = tasks[e.Task.ID()] || core || f.whole()
 		}
 	}
 	for _, c := range r.Calls {
 		if tasks[c.Task] && c.Task != 0 || f.produced(c) {
+			core = true
 			add(c.Start, c.Client, "client", callWords(c), 0)
 		}
 	}
+	core = false
 	for _, c := range f.fileCalls(r.Disk) {
 		add(c.End, c.Who, "disk", diskWords(c), c.Order)
 	}
@@ -78,7 +83,7 @@ func (f *Focus) concerns(e Event) bool {
 	if _, ok := e.Event.Event.(engine.Opened); ok {
 		return true
 	}
-	whole := len(f.Offsets) == 0 && len(f.Seqs) == 0
+	whole := f.whole()
 	switch v := e.Event.Event.(type) {
 	case engine.Accepted:
 		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key)
@@ -107,6 +112,21 @@ func (f *Focus) concerns(e Event) bool {
 	return ok && f.isPart(key) && (whole || f.hasOffset(offset, offset+1)) || !ok && whole
 }
 
+// whole reports whether the failure is about no offset or record in particular.
+func (f *Focus) whole() bool { return len(f.Offsets) == 0 && len(f.Seqs) == 0 }
+
+// named reports whether an event names one of the offsets or records.
+func (f *Focus) named(v engine.Event) bool {
+	switch v := v.(type) {
+	case engine.Accepted:
+		return f.hasSeq(v.Seq, v.Seq+1)
+	case engine.Dispatched:
+		return f.hasSeq(v.Seq, v.Seq+1)
+	}
+	_, offset, ok := about(v)
+	return ok && f.hasOffset(offset, offset+1)
+}
+
 // fileCallsMax bounds how many file calls a story tells: of more, the newest.
 const fileCallsMax = 40
 
@@ -120,13 +140,15 @@ func (f *Focus) fileCalls(calls []DiskCall) (list []DiskCall) {
 			return nil
 		}
 		about = func(path string) bool { return strings.HasSuffix(path, ".wal") || strings.HasSuffix(path, "/produce") }
-	case "INV-08", "INV-09", "INV-08 or INV-09", "INV-10", "INV-11", "INV-12", "INV-13", "INV-14":
+	}
+	if about == nil {
+		if !f.ofCommitter() {
+			return nil
+		}
 		dir := fmt.Sprintf("/%s/p%05d", f.Key.Topic, f.Key.Partition)
 		about = func(path string) bool {
 			return strings.HasSuffix(path, dir) || strings.Contains(path, dir+"/consumer.")
 		}
-	default:
-		return nil
 	}
 	for _, c := range calls {
 		if c.Machine == f.Node && about(c.Path) && c.Op != sim.OpRead && c.Op != sim.OpOpen {
@@ -199,11 +221,19 @@ func (f *Focus) concernsConsumer(v committer.Event) bool {
 	default:
 		return false
 	}
-	switch f.Invariant {
-	case "INV-03", "INV-04", "INV-01":
+	if !f.ofCommitter() {
 		return false
 	}
 	return f.Key.Topic != "" && k.Topic == f.Key.Topic && k.Partition == f.Key.Partition
+}
+
+// ofCommitter reports whether the failed check is about the state of consumers on the disk.
+func (f *Focus) ofCommitter() bool {
+	switch f.Invariant {
+	case "INV-08", "INV-09", "INV-08 or INV-09", "INV-10", "INV-11", "INV-12", "INV-13", "INV-14", "INV-25":
+		return true
+	}
+	return false
 }
 
 func (f *Focus) produced(c workload.Call) bool {
@@ -216,6 +246,9 @@ func callWords(c workload.Call) string {
 		text += fmt.Sprintf(" of message %s", strings.Trim(fmt.Sprint(c.Messages), "[]"))
 	}
 	took := c.End.Sub(c.Start).Round(time.Microsecond)
+	if c.Pending {
+		return fmt.Sprintf("%s to %s: under way for %v when the run ended", text, c.Node, took)
+	}
 	switch c.Outcome {
 	case sim.Died:
 		return fmt.Sprintf("%s to %s: no answer, the process died after %v", text, c.Node, took)
@@ -243,13 +276,13 @@ func firstLine(s string) string {
 	return s
 }
 
-// trimStart drops boots, crashes and the like before the first thing that a client had to do with, but the newest of them.
+// contextKept is how much of what came before the first entry about the failure itself is told.
+const contextKept = 4
+
+// trimStart drops what came before, but the newest of it.
 func trimStart(list []Entry) []Entry {
-	first := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == "client" })
-	if first <= 3 {
-		return list
-	}
-	return list[first-3:]
+	first := slices.IndexFunc(list, func(e Entry) bool { return e.core })
+	return list[max(0, first-contextKept):]
 }
 
 // foldFrom is how many alike entries in a row are told as one.
@@ -266,7 +299,7 @@ func fold(list []Entry) (folded []Entry) {
 			folded = append(folded, list[i:i+n]...)
 		} else {
 			last := list[i+n-1]
-			folded = append(folded, list[i], Entry{last.At, last.Who, fmt.Sprintf("… %d more like this, the last: %s", n-1, last.Text), last.Kind, last.order})
+			folded = append(folded, list[i], Entry{last.At, last.Who, fmt.Sprintf("… %d more like this, the last: %s", n-1, last.Text), last.Kind, last.order, last.core})
 		}
 		i += n
 	}

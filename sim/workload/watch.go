@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"time"
 
 	"narad/engine"
@@ -22,6 +23,7 @@ type Watch struct {
 	End     func(View)    // the run is over, its tasks are still there
 	Done    func(Result)
 
+	open     []*seenCall     // calls under way
 	messages map[int64][]int // about to be produced, by the task of the client
 }
 
@@ -33,6 +35,7 @@ type Call struct {
 	Start, End env.Instant
 	Outcome    sim.Outcome
 	Draining   bool
+	Pending    bool  // it had no answer when the run ended
 	Messages   []int // that it produces, by their number among all of the world
 }
 
@@ -83,7 +86,14 @@ func (w *Watch) begin(r *run) {
 }
 
 func (w *Watch) done(r Result) {
-	if w != nil && w.Done != nil {
+	if w == nil {
+		return
+	}
+	for _, s := range w.open {
+		s.call.End, s.call.Pending = s.run.w.Now(), true
+		w.Call(s.call)
+	}
+	if w.Done != nil {
 		w.Done(r)
 	}
 }
@@ -131,7 +141,9 @@ func (w *Watch) call(n *node, name string) *seenCall {
 	client := r.w.Current()
 	c := Call{Client: client.String(), Node: n.name, Name: name, Start: r.w.Now(), Draining: r.draining, Messages: w.messages[client.ID()]}
 	delete(w.messages, client.ID())
-	return &seenCall{w, r, c}
+	s := &seenCall{w, r, c}
+	w.open = append(w.open, s)
+	return s
 }
 
 // produces notes which messages the next call of the running client produces.
@@ -153,8 +165,13 @@ func (s *seenCall) runs() {
 }
 
 func (s *seenCall) ended(o sim.Outcome) {
-	if s != nil {
-		s.call.End, s.call.Outcome = s.run.w.Now(), o
-		s.watch.Call(s.call)
+	if s == nil {
+		return
 	}
+	w := s.watch
+	if i := slices.Index(w.open, s); i >= 0 {
+		w.open = slices.Delete(w.open, i, i+1)
+	}
+	s.call.End, s.call.Outcome = s.run.w.Now(), o
+	w.Call(s.call)
 }
