@@ -218,7 +218,8 @@ func (e *message) where() (places []place) {
 func (m *Messages) Copies(crashes int) error {
 	for id := range m.list {
 		e := &m.list[id]
-		if extra := len(e.copies) - e.attempts; extra > crashes+m.resent {
+		// Each produced record may be committed again after each crash and after each commit without an answer.
+		if len(e.copies) > e.attempts*(1+crashes+m.resent) {
 			return model.Violate("INV-15", "message %d was produced %d times and stored %d times, with %d crashes", id, e.attempts, len(e.copies), crashes)
 		}
 	}
