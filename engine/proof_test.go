@@ -186,6 +186,7 @@ type promise struct {
 	acked    map[place]bool // everything that may count as settled
 	cached   map[place]bool // of these, what has to after the death of the process
 	firm     map[place]bool // … and after a power loss
+	stopped  map[place]bool // … because a graceful stop covers it
 	hw       map[Key]int64
 }
 
@@ -194,7 +195,7 @@ func (l *ledger) promise() promise {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := promise{tried: l.tried, holds: maps.Clone(l.holds), acked: map[place]bool{}, cached: map[place]bool{},
-		firm: maps.Clone(l.firm), hw: maps.Clone(l.hw)}
+		firm: maps.Clone(l.firm), stopped: maps.Clone(l.firm), hw: maps.Clone(l.hw)}
 	for id, ok := range l.accepted { // order-free: sorted below
 		if ok {
 			p.accepted = append(p.accepted, id)
