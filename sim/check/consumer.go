@@ -20,6 +20,9 @@ type slotShadow struct {
 	// Acks that returned within these spans must survive: the first set every process crash and the next
 	// power loss not, the second set everything.
 	cachedSafe, durableSafe []span
+
+	troubles troubles
+	reached  reached
 }
 
 // span is a stretch of true time, its end excluded.
@@ -45,6 +48,7 @@ type tickShadow struct {
 }
 
 func (n *Node) seeConsumer(v committer.Event) {
+	n.reach(v)
 	switch v := v.(type) {
 	case committer.Primed:
 		n.primed(n.partOf(v.Key), v)
@@ -75,6 +79,7 @@ func (n *Node) partOf(k committer.Key) *part {
 
 func (n *Node) primed(p *part, v committer.Primed) {
 	if v.Err != nil {
+		p.failed()
 		return
 	}
 	p.slots.primed, p.slots.anchor, p.slots.window = true, v.Anchor, -1
@@ -92,9 +97,10 @@ func (n *Node) windowWritten(p *part, v committer.WindowWritten) {
 		n.failPart(p, model.Violate("INV-12", "slot %d was written while it is the anchor (COM-14)", v.Slot))
 	}
 	if v.Err != nil {
-		p.model.Cached = p.model.Durable // the window may be half written
+		p.failed() // the window may be half written
 		return
 	}
+	p.slots.troubles.wrote(p.model.Taken())
 	if v.Stored != v.Ahead {
 		n.Goal("S-23")
 		p.model.Truncate(v.Stored) // INV-13: the lowest are kept
@@ -105,10 +111,10 @@ func (n *Node) windowWritten(p *part, v committer.WindowWritten) {
 
 func (n *Node) writtenOut(p *part, v committer.WrittenOut) {
 	if v.Err != nil {
-		p.model.Cached = p.model.Durable
-		n.Goal("S-12")
+		p.failed()
 		return
 	}
+	p.slots.troubles.wroteOut()
 	if p.slots.window != v.Slot {
 		n.failPart(p, model.Violate("INV-12", "slot %d became the anchor, the window written last is %d (COM-15)", v.Slot, p.slots.window))
 	}
@@ -152,6 +158,7 @@ func (n *Node) slack() time.Duration { return n.Starve + 5*time.Millisecond }
 // openShard compares what was recovered with everything that had to be there.
 func (n *Node) openShard(p *part, v engine.ShardOpened) error {
 	recovered := snapshot(v.State, n.now())
+	n.reachRecovery(p, v)
 	if err := p.onlyRecent(recovered); err != nil {
 		return err
 	}
@@ -181,8 +188,9 @@ func (p *part) onlyRecent(recovered *model.Snapshot) error {
 // the process, those older than D + T + the delays of ticks and syncs survive a power loss.
 func (n *Node) safeAtCrash(p *part, power bool) {
 	s, t := &p.slots, n.ticks
+	n.reachCrash(p, power)
 	s.primed, s.anchor, s.window, s.levelAt = false, -1, -1, -1
-	if power {
+	if power || s.troubles.cache {
 		s.cachedSafe = nil
 	}
 	if !t.seen {
@@ -194,8 +202,11 @@ func (n *Node) safeAtCrash(p *part, power bool) {
 	if int64(n.pausedUntil) > safe { // what was due while the machine stood still came as much later
 		safe = min(safe, int64(n.pausedFrom)-bound)
 	}
+	if s.troubles.disk {
+		safe = min(safe, s.troubles.durableAt)
+	}
 	s.durableSafe = append(s.durableSafe, span{int64(n.booted), safe})
-	if !power {
+	if !power && !s.troubles.cache {
 		s.cachedSafe = append(s.cachedSafe, span{int64(n.booted), t.lastStart})
 	}
 }

@@ -26,5 +26,9 @@
 //	INV-18  no orphan lease                  model         at each give-back
 //	INV-23  redelivery in time               node.go       at each purge
 //
+// A disk that fails for a while excuses this much and no more (faults.go): after a failed prime, window write or writeout the
+// windows of INV-08 and INV-09 of that partition are counted from what was written or synced last without an error; and
+// after the ingress log has failed, produces may until a restart (WAL-11).
+//
 // The checkers are themselves checked: see the tests of this package and sim/mutants.
 package check

@@ -32,6 +32,7 @@ type Node struct {
 	life        int // counts Listen; events of earlier lives are ignored
 	serving     bool
 	closing     bool
+	latched     bool        // the ingress log failed in this life
 	booted      env.Instant // when the current life began, then when it began to serve
 	pausedFrom  env.Instant // of the last pause, and those shortly before it
 	pausedUntil env.Instant // by the last pause
@@ -95,7 +96,10 @@ func New(c Config) *Node {
 // Listen begins a new life of the node and returns the listener for its engine.
 func (n *Node) Listen() func(engine.Event) {
 	n.life++
-	n.closing = false
+	n.closing, n.latched = false, false
+	for _, p := range n.order {
+		p.slots.troubles = troubles{}
+	}
 	life := n.life
 	n.ticks = tickShadow{}
 	n.forgetWaiters()
@@ -239,6 +243,7 @@ func (n *Node) inOrder(p *part, v engine.Dispatched) {
 }
 
 func (n *Node) seeWAL(v wal.Event) {
+	n.seeLatch(v)
 	err := n.log.see(v, n.now())
 	n.fail(err)
 }

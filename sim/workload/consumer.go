@@ -148,6 +148,7 @@ func (c *consumer) refused(err error) {
 	case errors.Is(err, engine.ErrEmpty), errors.Is(err, engine.ErrClosed), errors.Is(err, engine.ErrCancelled):
 	case errors.Is(err, engine.ErrTopicNotFound) && c.node.run.plan.Churn > 0:
 	case c.node.run.plan.ReadErrors > 0: // the disk answers so
+	case (c.node.run.plan.FaultGap > 0 || c.node.run.plan.LookupErrors) && ioError(err):
 	default:
 		c.node.run.fail("INV-02", "%s: consume from %s failed on a healthy disk: %v", c.node.name, c.spec.Name, err)
 	}

@@ -6,5 +6,6 @@
 // delivered and acked; and a graceful restart after which nothing may be delivered again.
 //
 // Files: run.go (Options, Run, Result), plan.go (what a seed draws), node.go (a node and its restarts),
-// producer.go, consumer.go, nemesis.go, drain.go, campaign.go (many seeds on all cores).
+// producer.go, consumer.go, nemesis.go, faults.go (disks that fail for a while), drain.go, campaign.go (many seeds on all
+// cores).
 package workload

@@ -15,6 +15,10 @@ func (r *run) heal() {
 		n.m.Disarm()
 		n.m.ClearFaults()
 		n.m.SetLatency(sim.DefaultLatency())
+		n.failing = false
+		if n.troubled {
+			n.m.CrashProcess() // an ingress log that failed stays so until a restart
+		}
 	}
 }
 

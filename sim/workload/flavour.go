@@ -24,6 +24,8 @@ var flavours = []flavour{
 	{LockstepProfile, 12, lockstep},
 	{BigProfile, 2, bigMessages},
 	{ChurnProfile, 8, churn},
+	{DiskFaultProfile, 7, diskFaults},
+	{FewFilesProfile, 5, fewFiles},
 	{ParkedProfile, 0, manyParked},
 }
 

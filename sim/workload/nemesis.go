@@ -62,6 +62,14 @@ func (n *node) stopGracefully() (stopped bool) {
 	if eng == nil {
 		return false
 	}
+	if n.troubled { // what could not be made durable is not exact, and Close says so
+		n.m.CrashProcess()
+		return false
+	}
+	n.stopping = true
+	if n.run.plan.LookupErrors {
+		n.m.ClearFaults()
+	}
 	n.check.Closing()
 	var err error
 	outcome := proc.Call("close", n.run.e.Now().Add(time.Minute), func() {

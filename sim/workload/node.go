@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"time"
 
 	"narad/engine"
@@ -30,8 +31,10 @@ type node struct {
 	engine  *engine.Engine // nil while the node is down or recovering
 	boots   int
 	stopped bool // by the story: the supervisor lets it lie
-	parked  int  // consumers that do nothing but wait
-	topics  topicHistories
+	// stopping: it is being stopped gracefully; failing: its disk fails now and then; troubled: it did in this life.
+	stopping, failing, troubled bool
+	parked                      int // consumers that do nothing but wait
+	topics                      topicHistories
 }
 
 func (r *run) addNode(name string) {
@@ -101,6 +104,10 @@ func (n *node) boot() {
 		n.m.ArmCrash(sim.CrashKind(w.Choose(2)), 1+w.Choose(80))
 	}
 	n.boots++
+	n.stopping, n.troubled = false, n.failing
+	if n.run.plan.LookupErrors {
+		n.m.ClearFaults() // what was armed for the life that ended
+	}
 	n.m.Mark(phaseRecovery)
 	n.proc = n.m.Boot(func(e *env.Env) {
 		eng, err := engine.Open("data", n.options(e))
@@ -116,7 +123,7 @@ func (n *node) boot() {
 func (n *node) options(e *env.Env) engine.Options {
 	return engine.Options{
 		Env: e, CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
-		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: 64, IdleAfter: n.run.plan.IdleAfter, Listener: n.run.watch.listen(n, n.check.Listen()),
+		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: cmp.Or(n.run.plan.Files, 64), IdleAfter: n.run.plan.IdleAfter, Listener: n.run.watch.listen(n, n.check.Listen()),
 	}
 }
 

@@ -82,6 +82,9 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 		case errors.Is(err, engine.ErrTopicNotFound):
 			r.fail("INV-02", "%s: topic %s is gone: %v", n.name, messages[0].Topic, err)
 			return
+		case errors.Is(err, engine.ErrProduceFailed) && n.check.Latched(): // ambiguous (WAL-09, WAL-11)
+			attempt++
+			r.e.Sleep(r.duration(0, 200*time.Millisecond))
 		default:
 			r.fail("AVL-02", "%s: produce failed on a healthy disk: %v", n.name, err)
 			return

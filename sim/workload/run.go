@@ -27,6 +27,8 @@ const (
 	ReadErrorProfile Profile = "readerror" // reads of partition logs that fail now and then
 	LockstepProfile  Profile = "lockstep"  // everything happens at whole milliseconds
 	BigProfile       Profile = "big"       // messages of up to a mebibyte
+	DiskFaultProfile Profile = "diskfault" // writes and syncs that fail for a while
+	FewFilesProfile  Profile = "fewfiles"  // many partitions, few descriptors, lookups that fail
 	ChurnProfile     Profile = "churn"     // topics that are deleted, recreated, purged and altered
 	ParkedProfile    Profile = "parked"    // ten thousand parked consumers
 )
@@ -171,6 +173,12 @@ func (r *run) story() {
 		}
 		r.clients.Go(n.name+" watch", n.watch)
 		r.clients.Go(n.name+" quiet watch", n.watchQuiet)
+		if r.plan.FaultGap > 0 {
+			r.clients.Go(n.name+" faults", n.faultWindows)
+		}
+		if r.plan.LookupErrors {
+			r.clients.Go(n.name+" lookup errors", n.lookupErrors)
+		}
 		if r.plan.Churn > 0 {
 			r.clients.Go(n.name+" operator", n.operateLoop)
 		}
