@@ -223,6 +223,9 @@ func (j *janitor) removeEmpty(name string, id vfs.ID) error {
 // idlePartitions returns the partitions that nobody has used since the given instant and that are open.
 func (e *Engine) idlePartitions(since env.Instant) (idle []*partition) {
 	for _, t := range e.allTopics() {
+		if t.waiting.present.Load() { // closing would wake those who wait, and they would open it again
+			continue
+		}
 		for _, p := range t.partitions() {
 			if env.Instant(p.used.Load()) >= since {
 				continue

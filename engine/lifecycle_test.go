@@ -260,6 +260,7 @@ func TestAlterTopicCrashAtEveryOperation(t *testing.T) {
 	}, func(l *lab) {
 		l.topic(one(0))
 		l.produce("t", "old")
+		l.sleep(time.Second) // until its commit is checkpointed: a crash stores it once
 		l.call(func(e *Engine) { before, _ = e.Topic("t") })
 	}, func(l *lab, done bool) {
 		after := before
@@ -373,6 +374,24 @@ func TestWaitersOfAChangedTopic(t *testing.T) {
 	})
 }
 
+// A topic that somebody waits for is not idle: closing it would wake him for nothing.
+func TestWaitersKeepATopicOpen(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		require.NoError(t, l.boot(Options{IdleAfter: time.Second}))
+		l.topic(one(0))
+		wait := l.start(func(e *Engine) {
+			_, err := e.Consume(&ConsumeRequest{Topic: "t", Partition: 0, Wait: 20 * time.Second})
+			require.ErrorIs(t, err, ErrEmpty)
+		})
+		l.sleep(10 * time.Second)
+		require.NotNil(t, l.engine.topics["t"].partitions()[0].log)
+		require.Zero(t, count[ShardDropped](l))
+		wait()
+		l.sleep(5 * time.Second)
+		require.Nil(t, l.engine.topics["t"].partitions()[0].log)
+	})
+}
+
 // LOG-17, LOG-19, LOG-20, BUG-44: a consume that holds the closed log of an incarnation which is gone can reserve on its successor's
 // lease table; it gives the reservation back, and the successor's offset is delivered at once, with its frontier unmoved.
 func TestReservationOnASuccessor(t *testing.T) {
@@ -472,7 +491,7 @@ func TestShardCreateRacesDrop(t *testing.T) {
 				_, err := e.PurgeTopic("t")
 				require.NoError(t, err)
 			})
-			l.sleep(time.Duration(seed) * 200 * time.Microsecond)
+			l.sleep(time.Duration(seed) * 400 * time.Microsecond)
 			l.call(func(e *Engine) { _, err = old.open() })
 			purged()
 			if err == nil {
