@@ -139,7 +139,9 @@ type WALSegment struct {
 	Records int64  `json:"records"`
 	End     int64  `json:"end"`            // byte after the last whole frame
 	Torn    int64  `json:"torn,omitempty"` // bytes behind it that look like an unfinished write
-	Sealed  bool   `json:"sealed"`
+	// Prepared is how many bytes behind the frames were written ahead and are not used.
+	Prepared int64 `json:"prepared,omitempty"`
+	Sealed   bool  `json:"sealed"`
 	// Done tells that every record is below the checkpoint, so that a broker does not read the file any more.
 	Done bool `json:"done"`
 }

@@ -33,10 +33,14 @@ type walScan struct {
 	point  uint64 // records below it are done with
 	ingest *ingest
 
-	at      int64
-	seq     uint64
-	budget  int64
-	gaveUp  bool
+	at       int64
+	seq      uint64
+	budget   int64
+	gaveUp   bool
+	looked   bool  // the fields below are known
+	prepared bool  // the file was made ahead: zeros and a trailer are behind its frames
+	used     int64 // where the zeros at the end begin; the end of the file when it grows
+
 	judged  bool  // the broker's verdict on the first damage is known
 	refused error // that verdict: why it would not cut, nil when it would
 	whole   bool  // a whole frame is in what it would cut
@@ -54,6 +58,12 @@ func (w *walScan) run() {
 	for w.at < w.s.size {
 		ok, cause, err := w.frame()
 		if err == nil && !ok {
+			var unused bool
+			if unused, err = w.unused(); unused {
+				break
+			}
+		}
+		if err == nil && !ok {
 			if !w.deep {
 				w.restart() // the header that led here may be what is wrong
 				continue
@@ -70,6 +80,29 @@ func (w *walScan) run() {
 	}
 	w.seg.Next = w.seq
 	w.seg.End = w.at
+}
+
+// unused reports whether what follows is only what a prepared segment has behind its frames. Then it belongs to
+// the file no more.
+func (w *walScan) unused() (bool, error) {
+	if !w.looked {
+		rest, err := wal.LookBehind(w.s.file, w.at, w.s.size)
+		if err != nil {
+			return false, &readError{w.at, err}
+		}
+		w.looked, w.prepared, w.used = true, rest.Prepared, w.s.size
+		if rest.Prepared {
+			w.used = w.at + rest.Written
+		} else if w.sealed && rest.Zeros { // a trailer that was being cut off
+			w.used = w.at
+		}
+	}
+	if w.at < w.used {
+		return false, nil
+	}
+	w.seg.Prepared = w.s.size - w.at
+	w.s.size = w.at
+	return true, nil
 }
 
 // restart begins again, reading everything.
@@ -168,7 +201,7 @@ func (w *walScan) damaged(cause error) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	left := w.s.size - w.at
+	left := w.used - w.at
 	found := to >= 0
 	length := left
 	if found {
@@ -187,7 +220,9 @@ func (w *walScan) damaged(cause error) (more bool, err error) {
 		if w.whole {
 			what += "; whole frames follow, as when a disk does not keep the order within a write"
 		}
-		what += rotText(cause)
+		if !w.prepared || w.frameEnd() <= w.used {
+			what += rotText(cause)
+		}
 		w.x.note(w.n, w.at, "wal-torn-tail", what, "The broker cuts "+bytesText(left)+" off at the next start. Nothing of it had been acknowledged, if the last stop was a crash in the middle of a write.")
 	case found:
 		what := fmt.Sprintf("record %d is damaged: %s; ", w.seq, reason(cause))
@@ -214,6 +249,19 @@ func (w *walScan) damaged(cause error) (more bool, err error) {
 	}
 	w.at, w.seq = to, next
 	return true, nil
+}
+
+// frameEnd returns where the header at this place says that its frame ends.
+func (w *walScan) frameEnd() int64 {
+	b, err := w.s.at(w.at, record.WALHeaderSize)
+	if err != nil {
+		return w.at
+	}
+	h, err := record.ParseWALHeader(b)
+	if err != nil {
+		return w.at
+	}
+	return w.at + int64(h.Size())
 }
 
 func (w *walScan) advice() string {
@@ -253,7 +301,7 @@ func (w *walScan) judge() error {
 		return err
 	}
 	w.judged = true
-	w.whole, w.refused = wal.JudgeTail(b, w.at, w.seq)
+	w.whole, w.refused = wal.JudgeTail(b, w.at, w.seq, w.used-w.at)
 	return nil
 }
 

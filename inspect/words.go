@@ -115,7 +115,7 @@ func logSummary(l *LogSegment) string {
 
 func walSummary(w *WALSegment) string {
 	if w.Records == 0 {
-		return fmt.Sprintf("empty, waits for record %d", w.First) + tornText(w.Torn)
+		return fmt.Sprintf("empty, waits for record %d", w.First) + tornText(w.Torn) + preparedText(w.Prepared)
 	}
 	text := fmt.Sprintf("records %d to %d", w.First, w.Next-1)
 	if w.Next == w.First+1 {
@@ -124,7 +124,14 @@ func walSummary(w *WALSegment) string {
 	if w.Done {
 		text += ", all dispatched"
 	}
-	return text + tornText(w.Torn)
+	return text + tornText(w.Torn) + preparedText(w.Prepared)
+}
+
+func preparedText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + bytesText(n) + " prepared for more"
 }
 
 // rotText is the doubt about a last frame that has its full length: a broker takes it for unfinished all the same.

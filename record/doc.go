@@ -18,6 +18,9 @@
 //	                                               u64     created, unix ms
 //	(string: u32 length, bytes)                    string  payload
 //
+// A segment whose file was prepared is zeros behind its frames, and ends with a trailer of 16 bytes: "NWPREP01" and
+// the u64 number of bytes before it. The other segments are frames and nothing else.
+//
 // # A message in a partition log
 //
 // Package segment stores frames of one or more records; each record is an envelope.
@@ -39,7 +42,7 @@
 // # Files
 //
 //   - errors.go: the named errors
-//   - wal.go: frame of the ingress log
+//   - wal.go: frame of the ingress log; trailer.go: trailer of a prepared segment
 //   - produce.go: produce record inside it
 //   - frame.go: frame of a partition log
 //   - envelope.go: record inside it

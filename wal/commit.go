@@ -66,7 +66,7 @@ func (l *Log) commit(b *batch) {
 	for left > 0 {
 		size, records := l.nextPart(rest, left)
 		if size == 0 {
-			if !l.rollFor(b, first) {
+			if !l.rollFor(b, first, frameSize(rest)) {
 				return
 			}
 			continue
@@ -98,6 +98,11 @@ func (l *Log) nextPart(frames []byte, left int) (size, records int) {
 func (l *Log) writePart(frames []byte) error {
 	seg := l.tail.seg
 	l.env.Point("wal: batch staged, not written")
+	if seg.prepared && int64(len(frames)) > l.options.SegmentBytes {
+		if err := l.trimDurably(); err != nil { // the frame would not end before the trailer
+			return err
+		}
+	}
 	if _, err := l.tail.file.WriteAt(frames, seg.size); err != nil {
 		return fmt.Errorf("write %d bytes at %d of %s: %w", len(frames), seg.size, seg.name(), err)
 	}
@@ -115,6 +120,7 @@ func (l *Log) announce(b *batch, first uint64, records, size int) {
 	next := first + uint64(records)
 	l.mu.Lock()
 	l.tail.seg.extend(first, next, int64(size))
+	l.wantPreparationLocked()
 	l.next.Store(next)
 	for w := b.writers.head; w != nil && w.first+uint64(w.count) <= next; w = b.writers.head {
 		done.push(b.writers.pop())
@@ -147,10 +153,10 @@ func (l *Log) latch(b *batch, cause error, events ...Event) {
 	lost.finish(failed)
 }
 
-// rollFor rolls in the middle of b, whose frame first is the next to be written. When it reports false, b has
-// failed.
-func (l *Log) rollFor(b *batch, first uint64) bool {
-	latched, err := l.roll(first)
+// rollFor rolls in the middle of b, whose frame first, of need bytes, is the next to be written. When it reports
+// false, b has failed.
+func (l *Log) rollFor(b *batch, first uint64, need int) bool {
+	latched, err := l.roll(first, need)
 	if err == nil {
 		return true
 	}
@@ -181,36 +187,43 @@ func (l *Log) rollIdle() {
 	if l.tail.seg.size < l.options.IdleRollBytes {
 		return
 	}
-	if latched, err := l.roll(l.tail.seg.next); latched {
+	if latched, err := l.roll(l.tail.seg.next, 0); latched {
 		l.latch(nil, err)
 	}
 }
 
-// roll makes a new segment for the records from first on the active one. All that is in the old one is
-// durable already. The new name is durable before roll returns, so before anything in it is acknowledged.
-// When it fails, latched tells that the state of the directory is unknown; otherwise nothing has changed.
-func (l *Log) roll(first uint64) (latched bool, err error) {
+// roll makes a new segment for the records from first on the active one; the first frame will have need bytes. All
+// that is in the old one is durable already. The new name is durable before roll returns, so before anything in it is
+// acknowledged. When it fails, latched tells that the state of the directory is unknown; otherwise nothing has changed.
+func (l *Log) roll(first uint64, need int) (latched bool, err error) {
 	seg := newSegment(first)
-	file, latched, err := l.createSegment(seg)
+	file, latched, err := l.createSegment(seg, need)
 	if err != nil {
 		err = fmt.Errorf("create segment %s: %w", seg.name(), err)
 		l.event(RollFailed{File: seg.name(), Err: err})
 		return latched, err
 	}
+	if l.tail.seg.prepared {
+		l.trim() // zeros that a crash brings back, or an error leaves, are known for what they are
+	}
 	l.tail.file.Close() // everything in it has been synced; nothing depends on the outcome
 	l.mu.Lock()
 	l.segments = append(l.segments, seg)
-	l.mu.Unlock()
 	l.tail.file, l.tail.seg = file, seg
-	l.event(SegmentRolled{First: first})
+	l.prepared.tried = false
+	l.mu.Unlock()
+	l.event(SegmentRolled{First: first, Prepared: seg.prepared})
 	l.point.wantCompaction()
 	return false, nil
 }
 
-func (l *Log) createSegment(seg *segment) (file vfs.File, latched bool, err error) {
+func (l *Log) createSegment(seg *segment, need int) (file vfs.File, latched bool, err error) {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
-	file, err = l.dir.Create(seg.name())
+	file = l.usePrepared(seg, need)
+	if seg.prepared = file != nil; !seg.prepared {
+		file, err = l.dir.Create(seg.name())
+	}
 	if errors.Is(err, fs.ErrExist) {
 		file, err = l.replaceStray(seg)
 	}
@@ -225,13 +238,14 @@ func (l *Log) createSegment(seg *segment) (file vfs.File, latched bool, err erro
 	return file, false, nil
 }
 
-// replaceStray replaces an empty file that a creation left although it failed.
+// replaceStray replaces a file without frames that a creation, or the rename of a prepared one, left although it
+// failed.
 func (l *Log) replaceStray(seg *segment) (vfs.File, error) {
 	info, err := l.dir.Stat(seg.name())
 	if err != nil {
 		return nil, err
 	}
-	if info.Dir || info.Size != 0 {
+	if info.Dir || info.Size != 0 && info.ID != l.prepared.stray {
 		return nil, fs.ErrExist
 	}
 	if err := l.dir.Remove(seg.name()); err != nil {

@@ -15,8 +15,8 @@ func (l *Log) compact() {
 		if seg == nil {
 			break
 		}
-		err := l.removeSegment(seg)
-		l.event(SegmentRemoved{First: seg.first, Next: seg.next, Err: err})
+		recycled, err := l.removeSegment(seg)
+		l.event(SegmentRemoved{First: seg.first, Next: seg.next, Recycled: recycled, Err: err})
 		if err != nil {
 			return // the next synced checkpoint tries again
 		}
@@ -34,27 +34,46 @@ func (l *Log) removable(durable uint64) *segment {
 	return l.segments[0]
 }
 
-func (l *Log) removeSegment(seg *segment) error {
+// removeSegment removes a segment or, when a prepared file is welcome, gives it the name of that. It becomes one only
+// after the directory was synced: after a failed sync the file may yet come back under its old name, so
+// nothing new may be written into it.
+func (l *Log) removeSegment(seg *segment) (recycled bool, err error) {
+	recycled = l.claimRecycling()
+	if recycled {
+		defer func() {
+			state := prepareNone
+			if recycled && err == nil {
+				state = prepareStale
+			}
+			l.settlePreparation(state, nil)
+		}()
+	}
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
-	if err := l.dir.Remove(seg.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if recycled {
+		recycled = l.dir.Rename(seg.name(), preparedName) == nil
+	}
+	if !recycled {
+		if err := l.dir.Remove(seg.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
 	}
 	l.env.Point("wal: segment removed, directory not synced")
 	if err := l.dir.Sync(); err != nil {
-		return err
+		return recycled, err
 	}
 	l.mu.Lock()
 	l.segments = l.segments[1:]
 	l.mu.Unlock()
-	return nil
+	return recycled, nil
 }
 
 // wantIdleRoll asks the sync task to roll when the active segment holds nothing that is needed.
 func (l *Log) wantIdleRoll(durable uint64) {
 	l.mu.Lock()
 	active := l.segments[len(l.segments)-1]
-	idle := active.next <= durable && active.size >= l.options.IdleRollBytes && l.open.records == 0
+	idle := active.next <= durable && active.size >= l.options.IdleRollBytes && l.open.records == 0 &&
+		!active.prepared // its space is taken whatever is in it, so a roll would free nothing
 	l.rollWanted = l.rollWanted || idle
 	l.mu.Unlock()
 	if idle {

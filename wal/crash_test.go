@@ -30,9 +30,9 @@ func depth(normal, long int) int {
 // atOnce is an Options.CheckpointSync that lets the sync follow the store immediately.
 const atOnce = time.Nanosecond
 
-// crashOptions make every feature happen within a few records.
-func crashOptions(delay time.Duration) Options {
-	return Options{SegmentBytes: 2000, BatchBytes: 3000, CheckpointSync: delay, IdleRollBytes: 300}
+// options make every feature happen within a few records.
+func (c *crasher) options() Options {
+	return Options{SegmentBytes: 2000, BatchBytes: 3000, CheckpointSync: c.delay, IdleRollBytes: 300, Preallocate: c.prepare}
 }
 
 // payloadOf is what the record with that number holds in every program.
@@ -58,6 +58,9 @@ type crasher struct {
 	delay  time.Duration // Options.CheckpointSync
 	images int
 	fatal  bool // a write or sync of a segment has failed since the log was opened
+
+	prepare  bool // Options.Preallocate
+	harmless bool // what failed was only the preparation of a segment
 
 	mu  sync.Mutex // guards the fields below
 	log *Log
@@ -85,7 +88,7 @@ func (c *crasher) open() {
 	c.mu.Lock()
 	c.log = nil
 	c.mu.Unlock()
-	l := c.rig.open(crashOptions(c.delay))
+	l := c.rig.open(c.options())
 	c.mu.Lock()
 	c.log = l
 	c.mu.Unlock()
@@ -95,6 +98,7 @@ func (c *crasher) open() {
 //
 //	a append one record      b append three at once     c checkpoint half way    e checkpoint at the end
 //	w wait until the checkpoint is durable              r close and reopen       k kill the process and reopen
+//	p wait until what is to be prepared is
 func (c *crasher) run(program string) {
 	c.open()
 	for _, step := range program {
@@ -113,6 +117,8 @@ func (c *crasher) run(program string) {
 				continue
 			}
 			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
+		case 'p':
+			c.awaitPreparation()
 		case 'r':
 			require.NoError(c.t, c.log.Close())
 			c.open()
@@ -122,6 +128,15 @@ func (c *crasher) run(program string) {
 		}
 	}
 	require.NoError(c.t, c.log.Close())
+}
+
+func (c *crasher) awaitPreparation() {
+	l := c.log
+	require.Eventually(c.t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.err != nil || !l.prepared.wanted && l.prepared.state != prepareBusy
+	}, 5*time.Second, 10*time.Microsecond)
 }
 
 func (c *crasher) append(n int) error {
@@ -175,7 +190,7 @@ func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoin
 	c.images++
 	kept := image.Clone()
 	r := openRig(c.t, image)
-	l, err := r.tryOpen(crashOptions(c.delay))
+	l, err := r.tryOpen(c.options())
 	if err != nil {
 		var dump strings.Builder
 		kept.Dump(&dump)
@@ -196,7 +211,7 @@ func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoin
 
 	// Everything that is counted as durable is: nothing but what is on the disk survives now.
 	again := image.Durable()
-	l2, err := openRig(c.t, again).tryOpen(crashOptions(c.delay))
+	l2, err := openRig(c.t, again).tryOpen(c.options())
 	require.NoError(c.t, err, "%s, then opened, then power lost", when)
 	defer l2.Close()
 	require.Equal(c.t, next, l2.Next(), "%s, then opened, then power lost", when)
@@ -223,6 +238,9 @@ var programs = []string{
 	"", "", "r", "r", "bbb", "bbb", "bbcbbbb", "bbcbbbb", "a", "b", "aaaa", "bb", "bbb", "abcew", "aar", "bkb", "bewbew", "bbbcwbcw", "abewrab", "aawcacawrb", "ererar", "bbewabkew",
 }
 
+// preparing are programs for a log that prepares its segments.
+var preparing = []string{"bpbbbpbbb", "bbpbbbpcbbb", "bpbpewbbpewbbbpbbb", "apkbpbr", "bbpbbpbewpbbpkbbpbbew"}
+
 // randomPrograms returns the fixed programs and some drawn ones.
 func randomPrograms(count, steps int) []string {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -240,18 +258,27 @@ func randomPrograms(count, steps int) []string {
 // INV-03, WAL-02, WAL-06, WAL-17, WAL-18, WAL-19, WAL-30; BUG-138: whatever a crash leaves at any moment, the
 // log opens and has kept its promises.
 func TestCrashAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	for _, personality := range []disk.Personality{disk.Adversarial, disk.Ordered} {
 		t.Run(personality.String(), func(t *testing.T) {
 			images := 0
-			for i, program := range randomPrograms(depth(8, 200), 12) {
+			examine := func(program string, delay time.Duration, prepare bool) {
 				c := newCrasher(t, personality, depth(80, 4000))
-				if i%2 == 1 {
-					c.delay = time.Hour // the checkpoint on the disk stays behind
-				}
+				c.delay, c.prepare = delay, prepare
 				c.watch()
 				guard(func() { c.run(program) })
-				require.False(t, t.Failed(), "program %q, checkpoint sync %v", program, c.delay)
+				require.False(t, t.Failed(), "program %q, checkpoint sync %v, prepare %v", program, c.delay, prepare)
 				images += c.images
+			}
+			delays := []time.Duration{atOnce, time.Hour} // with the latter the checkpoint on the disk stays behind
+			for i, program := range randomPrograms(depth(8, 200), 12) {
+				examine(program, delays[i%2], false)
+				if os.Getenv("NARAD_LONG") == "1" {
+					examine(strings.ReplaceAll(program, "b", "bp"), delays[i%2], true)
+				}
+			}
+			for _, program := range preparing {
+				examine(program, atOnce, true)
 			}
 			t.Logf("%d images", images)
 		})
@@ -260,8 +287,12 @@ func TestCrashAtEveryMoment(t *testing.T) {
 
 // A process that dies in the middle of a write leaves any prefix of it.
 func TestKilledInTheMiddleOfAWrite(t *testing.T) {
-	for _, program := range randomPrograms(3, 12) {
+	t.Parallel()
+	for i, program := range append(randomPrograms(3, 12), preparing...) {
 		c := newCrasher(t, disk.Adversarial, 20)
+		if c.prepare = i >= len(programs)+3; c.prepare {
+			c.limit = depth(6, 20)
+		}
 		c.rig.hooks.before = func(o op) (int, error) {
 			if o.kind != "write" || !strings.HasSuffix(o.name, segmentSuffix) {
 				return 0, nil // a write within one sector happens whole or not at all
@@ -287,15 +318,20 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 
 // A crash in the middle of opening, and one in the middle of opening what that left.
 func TestCrashWhileOpening(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	count := 0
-	for _, program := range randomPrograms(depth(4, 100), 10) {
+	drawn := randomPrograms(depth(4, 100), 10)
+	for i, program := range append(drawn, preparing...) {
 		c := newCrasher(t, disk.Adversarial, 12)
+		if c.prepare = i >= len(drawn); c.prepare {
+			c.limit = depth(5, 12)
+		}
 		var images []*disk.Disk
 		var promises []promise
 		c.rig.hooks.before = func(o op) (int, error) {
 			for image := range c.disk.Crashes(30) {
-				if rng.IntN(depth(8, 1)) == 0 {
+				if rng.IntN(depth(20, 1)) == 0 {
 					images, promises = append(images, image), append(promises, c.promise())
 				}
 			}
@@ -312,10 +348,10 @@ func TestCrashWhileOpening(t *testing.T) {
 		guard(func() { c.run(program) })
 		require.False(t, t.Failed(), "program %q", program)
 		for i, image := range images {
-			again := &crasher{t: inHook{t}, delay: atOnce, disk: image, rig: openRig(t, image), limit: c.limit, p: promises[i]}
+			again := &crasher{t: inHook{t}, delay: atOnce, prepare: c.prepare, disk: image, rig: openRig(t, image), limit: c.limit, p: promises[i]}
 			again.p.stored = again.p.durable // the first crash may have lost it
 			again.watch()
-			l, err := again.rig.tryOpen(crashOptions(atOnce))
+			l, err := again.rig.tryOpen(again.options())
 			require.NoError(t, err)
 			require.NoError(t, l.Close())
 			require.False(t, t.Failed(), "program %q, image %d", program, i)
@@ -377,13 +413,16 @@ var breakdowns = []breakdown{
 // same machine afterwards has everything that was durable, and keeps it through a power failure although
 // the pages of the failed sync will never be written.
 func TestEveryCallFails(t *testing.T) {
+	t.Parallel()
 	list := []string{"abbabc", "bbewbb", "aacwaraa"}
 	for _, b := range breakdowns {
 		t.Run(b.name, func(t *testing.T) {
 			failures := 0
-			for _, program := range append(list, randomPrograms(depth(0, 50), 10)[len(programs):]...) {
+			growing := append(list, randomPrograms(depth(0, 50), 10)[len(programs):]...)
+			for i, program := range append(growing, preparing...) {
 				for n := 1; ; n++ {
 					c := newCrasher(t, disk.Adversarial, 1)
+					c.prepare = i >= len(growing)
 					more := false
 					guard(func() { more = c.failNth(b, n, program) })
 					require.False(t, t.Failed(), "program %q, call %d", program, n)
@@ -415,6 +454,7 @@ func (c *crasher) failNth(b breakdown, n int, program string) bool {
 			return 0, nil
 		}
 		failed, c.fatal = o, segment && (o.kind == "write" || o.kind == "sync")
+		c.harmless = o.name == preparedName || o.kind == "rename" || o.kind == "remove" || segment && o.kind == "truncate"
 		return short, err
 	}
 	c.runBroken(program)
@@ -447,10 +487,10 @@ func (c *crasher) runBroken(program string) {
 		c.log = nil
 		c.mu.Unlock()
 		c.fatal = false
-		l, err := c.rig.tryOpen(crashOptions(c.delay))
+		l, err := c.rig.tryOpen(c.options())
 		if err != nil {
 			c.fatal = false
-			l, err = c.rig.tryOpen(crashOptions(c.delay))
+			l, err = c.rig.tryOpen(c.options())
 		}
 		require.NoError(c.t, err, "one call failed while opening, so opening again must do")
 		c.fatal = false
@@ -475,6 +515,8 @@ func (c *crasher) runBroken(program string) {
 				continue
 			}
 			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
+		case 'p':
+			c.awaitPreparation()
 		case 'r', 'k':
 			c.log.Close()
 			open()
@@ -485,6 +527,7 @@ func (c *crasher) runBroken(program string) {
 
 // afterFailure checks what a failed append leaves. WAL-11, WAL-12.
 func (c *crasher) afterFailure(err error) {
+	require.False(c.t, c.harmless, "the append failed because a segment could not be prepared: %v", err)
 	stored, _ := c.log.Checkpoint()
 	requireRecords(c.t, c.log, stored, c.log.Next(), "after a failure")
 	if c.log.Err() == nil { // no segment could be created: the same records may be appended again

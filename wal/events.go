@@ -41,13 +41,26 @@ type RollFailed struct {
 	Err  error
 }
 
-// SegmentRolled reports that a new segment was created, durably, whose first record will be First.
-type SegmentRolled struct{ First uint64 }
+// SegmentRolled reports that a new segment was created, durably, whose first record will be First. Prepared tells
+// that its file was made ahead.
+type SegmentRolled struct {
+	First    uint64
+	Prepared bool
+}
+
+// SegmentPrepared reports that a file for the next segment was made ahead, out of that of a removed one if Recycled, or
+// that this failed. Then the next segment's file grows with what is appended; nothing else depends on it.
+type SegmentPrepared struct {
+	Recycled bool
+	Err      error
+}
 
 // SegmentRemoved reports that the segment with the records First … Next-1, all of them below the durable
-// checkpoint, was removed, or that removing it failed and will be tried again.
+// checkpoint, was removed, or that removing it failed and will be tried again. Recycled tells that its file is
+// kept to be prepared.
 type SegmentRemoved struct {
 	First, Next uint64
+	Recycled    bool
 	Err         error
 }
 
@@ -70,6 +83,7 @@ func (BatchSynced) walEvent()      {}
 func (Failed) walEvent()           {}
 func (RollFailed) walEvent()       {}
 func (SegmentRolled) walEvent()    {}
+func (SegmentPrepared) walEvent()  {}
 func (SegmentRemoved) walEvent()   {}
 func (CheckpointStored) walEvent() {}
 func (CheckpointSynced) walEvent() {}

@@ -124,6 +124,10 @@ func (f *hookFile) Sync() error {
 	return f.h.around(op{kind: "sync", name: f.name}, f.File.Sync, nil)
 }
 
+func (f *hookFile) Preallocate(size int64) error {
+	return f.h.around(op{kind: "preallocate", name: f.name}, func() error { return f.File.Preallocate(size) }, nil)
+}
+
 func (f *hookFile) Truncate(size int64) error {
 	return f.h.around(op{kind: "truncate", name: f.name}, func() error { return f.File.Truncate(size) }, nil)
 }

@@ -14,7 +14,7 @@ import (
 const (
 	// loadChunk is how many bytes are read, or written again, at once while a log is opened.
 	loadChunk = 1 << 20
-	// preparedName is the file of a segment prepared ahead, as some versions leave it. It holds no records.
+	// preparedName is the file of a segment prepared ahead. It holds no records that are needed.
 	preparedName = "next-segment.prep"
 	tmpSuffix    = ".tmp"
 )
@@ -35,13 +35,13 @@ type tailState struct {
 	end       int64 // of the last good frame
 	pointAt   int64 // where the frame with the checkpoint's record starts, else end
 	cut       *TailCut
-	emptyFile bool
+	emptyFile bool // nothing has been written to it
 }
 
 // load reads what is on the disk and makes it durable. First everything is looked at; only when all of it is
 // as it should be is anything changed:
 //
-//  1. the torn tail of the last segment is cut off;
+//  1. what lies behind the last good frame of the last segment is cut off, a torn tail or prepared zeros;
 //  2. what an earlier process may have written and not synced, or not synced successfully, is written again
 //     in place from verified frames, since a sync after a failed one proves nothing about older writes;
 //  3. the segment is synced;
@@ -202,10 +202,17 @@ func (l *Log) verifySealed(scan *scanner, seg *segment) error {
 	if err != nil {
 		return fmt.Errorf("scan %s: %w", seg.name(), err)
 	}
-	if damage != nil {
-		return &CorruptError{File: seg.name(), Offset: seg.size, Cause: fmt.Errorf("%w: %w", errTail, damage)}
+	if damage == nil {
+		return nil
 	}
-	return nil
+	rest, err := LookBehind(file, seg.size, size)
+	if err != nil {
+		return fmt.Errorf("read the end of %s: %w", seg.name(), err)
+	}
+	if rest.Zeros { // a crash undid its trimming; whether a record is missing is seen by the next segment
+		return nil
+	}
+	return &CorruptError{File: seg.name(), Offset: seg.size, Cause: fmt.Errorf("%w: %w", errTail, damage)}
 }
 
 // verifyTail scans the last segment and decides what to do about the end of it.
@@ -234,25 +241,32 @@ func (l *Log) verifyTail(scan *scanner, seg *segment, point uint64) (*tailState,
 	} else if tail.pointAt < 0 {
 		tail.pointAt = tail.end
 	}
-	if damage != nil {
-		if tail.cut, err = l.judge(seg, size, damage); err != nil {
-			return nil, err
-		}
+	if damage == nil {
+		return tail, nil
 	}
-	return tail, nil
+	rest, err := LookBehind(file, seg.size, size)
+	if err != nil {
+		return nil, fmt.Errorf("read the end of %s: %w", seg.name(), err)
+	}
+	if rest.Prepared && rest.Zeros {
+		tail.emptyFile = seg.size == 0
+		return tail, nil
+	}
+	tail.cut, err = l.judge(seg, rest, damage)
+	return tail, err
 }
 
 // judge decides whether the damaged end of the last segment is what an unfinished write leaves.
-func (l *Log) judge(seg *segment, size int64, damage error) (*TailCut, error) {
-	rest := make([]byte, size-seg.size)
-	if _, err := l.tail.file.ReadAt(rest, seg.size); err != nil && err != io.EOF {
+func (l *Log) judge(seg *segment, rest Rest, damage error) (*TailCut, error) {
+	b := make([]byte, rest.Judged)
+	if _, err := l.tail.file.ReadAt(b, seg.size); err != nil && err != io.EOF {
 		return nil, fmt.Errorf("read the damaged end of %s: %w", seg.name(), err)
 	}
-	whole, cause := judgeTail(rest, seg.size, seg.next)
+	whole, cause := judgeTail(b, seg.size, seg.next, rest.Written)
 	if cause != nil {
 		return nil, &CorruptError{File: seg.name(), Offset: seg.size, Cause: fmt.Errorf("%w: %w", cause, damage)}
 	}
-	return &TailCut{File: seg.name(), Offset: seg.size, Bytes: int64(len(rest)), Cause: damage, Whole: whole}, nil
+	return &TailCut{File: seg.name(), Offset: seg.size, Bytes: rest.Written, Cause: damage, Whole: whole}, nil
 }
 
 // scanSegment walks the frames of seg from its start, tells visit about each, and leaves in seg how far they
@@ -274,15 +288,16 @@ func scanSegment(scan *scanner, file vfs.File, seg *segment, size int64, visit f
 	}
 }
 
-// repairTail makes the last segment end with its last good frame and everything in it durable.
+// repairTail makes the last segment end with its last good frame and everything in it durable. One that had been
+// prepared grows from then on.
 func (l *Log) repairTail(tail *tailState) error {
 	if tail.emptyFile {
 		return l.replaceEmpty()
 	}
 	file, name := l.tail.file, l.tail.seg.name()
-	if tail.cut != nil {
+	if tail.size > tail.end {
 		if err := file.Truncate(tail.end); err != nil {
-			return fmt.Errorf("cut the torn tail of %s: %w", name, err)
+			return fmt.Errorf("cut the end of %s: %w", name, err)
 		}
 		l.env.Point("wal: torn tail cut, not synced")
 	}
@@ -341,9 +356,9 @@ func (l *Log) rewrite(from, end int64) error {
 	}
 }
 
-// replaceEmpty puts a new, empty file in the place of the last segment, which has no byte. Nothing was ever
-// written to it, so perhaps its name is not on the disk although it can be seen, and another sync of the
-// directory would not tell.
+// replaceEmpty puts a new, empty file in the place of the last segment, which has no byte, or is as it was prepared.
+// Nothing was ever written to it, so perhaps its name is not on the disk although it can be seen, and another sync of
+// the directory would not tell.
 func (l *Log) replaceEmpty() error {
 	name := l.tail.seg.name()
 	tmp := name + tmpSuffix

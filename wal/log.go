@@ -27,6 +27,8 @@ type Log struct {
 	next    atomic.Uint64 // durable end; advanced by the sync task under mu
 	point   checkpoint
 
+	prepared preparation
+
 	// dirMu spans every change of names together with the directory sync that follows it, so that a failed
 	// sync is always the one of the task that made the change.
 	dirMu *env.Mutex
@@ -34,7 +36,7 @@ type Log struct {
 	// tail is the end of the active segment. It belongs to the sync task.
 	tail struct {
 		file vfs.File
-		seg  *segment // fields are written under mu
+		seg  *segment // it and its fields are written under mu
 	}
 
 	wake env.Waiter // of the sync task
@@ -66,6 +68,7 @@ func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 	l.open, l.spare = &batch{}, &batch{}
 	l.wake.Init(e)
 	l.point.init(e)
+	l.prepared.wake.Init(e)
 	recovered, err := l.load()
 	if err != nil {
 		l.closeFiles()
@@ -76,6 +79,9 @@ func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 	l.event(recovered)
 	l.tasks.Go("wal sync", l.syncLoop)
 	l.tasks.Go("wal checkpoint", l.checkpointLoop)
+	if l.options.Preallocate {
+		l.tasks.Go("wal prepare", l.prepareLoop)
+	}
 	return l, nil
 }
 
@@ -124,7 +130,7 @@ func (l *Log) Err() error {
 	return l.err
 }
 
-// Close waits for the appends under way, syncs the checkpoint and releases the files. Readers must be
+// Close waits for the appends under way, syncs the checkpoint, removes what was prepared and releases the files. Readers must be
 // closed by their owners. Further calls return ErrClosed.
 func (l *Log) Close() error {
 	l.mu.Lock()
@@ -136,8 +142,14 @@ func (l *Log) Close() error {
 	l.mu.Unlock()
 	l.wake.Unpark()
 	l.point.wake.Unpark()
+	l.prepared.wake.Unpark()
 	l.tasks.Wait()
-	return errors.Join(l.point.close(l), l.closeFiles())
+	l.closePrepared()
+	var err error
+	if l.tail.seg.prepared && l.err == nil {
+		err = l.trimDurably()
+	}
+	return errors.Join(err, l.point.close(l), l.closeFiles())
 }
 
 func (l *Log) closeFiles() error {

@@ -132,6 +132,7 @@ func TestHistories(t *testing.T) {
 			BatchBytes:     rapid.IntRange(1, 4000).Draw(rt, "batch"),
 			CheckpointSync: rapid.SampledFrom([]time.Duration{time.Nanosecond, time.Millisecond, time.Hour}).Draw(rt, "sync"),
 			IdleRollBytes:  rapid.Int64Range(1, 2000).Draw(rt, "idle"),
+			Preallocate:    rapid.Bool().Draw(rt, "preallocate"),
 		}}
 		m.open()
 		rt.Repeat(map[string]func(*rapid.T){

@@ -18,6 +18,12 @@ type Options struct {
 	// IdleRollBytes is the size from which the active segment is rolled once every record in it is below the
 	// durable checkpoint, so that its space can be reclaimed. Default 1 MiB.
 	IdleRollBytes int64
+	// Preallocate has the file of the next segment made ahead, in the background, as zeros that are on the disk, so
+	// that an append changes neither its size nor its blocks. Where such changes need the file system's journal,
+	// a sync is the quicker without them. It costs a second write of every byte and up to SegmentBytes more disk space, and
+	// segments that compaction removes are used again. It changes only how files are written: either
+	// kind is read whatever is set.
+	Preallocate bool
 	// OnDurable is called after the durable end advanced, by the task that syncs. It must not block.
 	OnDurable func()
 	// Event is told what the log does, from the task that does it, with no lock held. It must not block or

@@ -125,6 +125,9 @@ func (r *Reader) failure(damage, err error) error {
 	if damage == nil && (err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)) {
 		damage = record.ErrShort
 	}
+	if r.log.isRemoved(r.seg) {
+		return ErrCompacted // the file may be in use for something else
+	}
 	if damage != nil {
 		return &CorruptError{File: r.seg.name(), Offset: r.scan.offset(), Cause: damage}
 	}
@@ -145,4 +148,11 @@ func (l *Log) locate(seq uint64) (seg *segment, start mark, size int64, err erro
 	}
 	seg = l.segments[i-1]
 	return seg, seg.nearest(seq), seg.size, nil
+}
+
+// isRemoved reports whether compaction has removed the segment.
+func (l *Log) isRemoved(seg *segment) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return seg.first < l.segments[0].first
 }

@@ -20,6 +20,9 @@ type segment struct {
 	next  uint64 // one beyond its last durable record
 	size  int64  // durable bytes
 	marks []mark // ascending
+
+	// prepared tells that the file was prepared: beyond size it has zeros and a trailer.
+	prepared bool
 }
 
 // mark is a place in a segment where a frame starts.

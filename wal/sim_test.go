@@ -25,7 +25,13 @@ type shadow struct {
 	wanted  uint64            // last checkpoint asked for
 	power   bool              // there was a power failure since the log was last open
 
-	appends, deaths, failures int
+	prepare  bool
+	prepared int // segments that were prepared when they were needed
+	recycled int
+	unlucky  int // preparations that failed
+	appends  int
+	deaths   int
+	failures int
 }
 
 func (s *shadow) failf(format string, args ...any) { s.world.Fail(fmt.Errorf(format, args...)) }
@@ -41,6 +47,16 @@ func (s *shadow) see(v Event) {
 			s.durable, s.stored = v.Seq, max(s.stored, v.Seq)
 		} else {
 			s.stored = s.durable // the page cache may have gone back (rule D4)
+		}
+	case SegmentRolled:
+		if v.Prepared {
+			s.prepared++
+		}
+	case SegmentPrepared:
+		if v.Err != nil {
+			s.unlucky++
+		} else if v.Recycled {
+			s.recycled++
 		}
 	case SegmentRemoved:
 		if v.Next > s.durable { // WAL-19
@@ -67,7 +83,7 @@ func (s *shadow) serve(e *env.Env) {
 	if err != nil {
 		return
 	}
-	l, err := Open(e, dir, Options{SegmentBytes: 20_000, BatchBytes: 8_000, IdleRollBytes: 3000, CheckpointSync: 20 * time.Millisecond, Event: s.see})
+	l, err := Open(e, dir, Options{SegmentBytes: 20_000, BatchBytes: 8_000, IdleRollBytes: 3000, CheckpointSync: 20 * time.Millisecond, Preallocate: s.prepare, Event: s.see})
 	if err != nil {
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
@@ -151,7 +167,7 @@ func (s *shadow) store(l *Log, seq uint64) {
 // life runs a log through crashes and failing calls for some virtual seconds.
 func life(seed uint64, length time.Duration) (*shadow, *sim.World, error) {
 	w := sim.New(sim.Options{Seed: seed})
-	s := &shadow{world: w, acked: map[uint64]string{}, next: 1, stored: 1, durable: 1, wanted: 1}
+	s := &shadow{world: w, acked: map[uint64]string{}, next: 1, stored: 1, durable: 1, wanted: 1, prepare: seed%4 < 2}
 	config := sim.MachineConfig{Personality: disk.Personality(seed % 2), Writeback: 50_000, Evict: 10_000}
 	if seed%3 > 0 {
 		config.Faults = sim.FaultPlan{WriteEIO: 500, ShortWrite: 500, NoSpace: 500, SyncLost: 1000, SyncVisible: 1000, SyncDirEIO: 2000, MetaEIO: 1000}
@@ -189,16 +205,24 @@ func TestSimulatedLives(t *testing.T) {
 		lives[i], errs[i], hashes[i] = s, err, w.Hash()
 	})
 	acked, deaths, failures := 0, 0, 0
+	prepared, recycled, unlucky := 0, 0, 0
 	for i, s := range lives {
 		assert.NoError(t, errs[i], "seed %d", i)
 		acked += len(s.acked)
 		deaths += s.deaths
 		failures += s.failures
+		prepared += s.prepared
+		recycled += s.recycled
+		unlucky += s.unlucky
 	}
 	require.Greater(t, acked, 20*seeds)
 	require.Greater(t, deaths, 5*seeds)
 	require.Greater(t, failures, 0)
-	t.Logf("%d records acknowledged, %d appends failed, %d deaths", acked, failures, deaths)
+	require.Greater(t, prepared, seeds)
+	require.Greater(t, recycled, seeds/4)
+	require.Greater(t, unlucky, 0)
+	t.Logf("%d records acknowledged, %d appends failed, %d deaths; %d prepared segments used, %d recycled, %d preparations failed",
+		acked, failures, deaths, prepared, recycled, unlucky)
 	_, again, err := life(7, 2*time.Second)
 	require.NoError(t, err)
 	require.Equal(t, hashes[7], again.Hash())

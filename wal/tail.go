@@ -24,8 +24,9 @@ const minFrame = record.WALHeaderSize + 1
 // What a write of up to maxUnsynced bytes can leave: a prefix (the process died, the disk was full), or,
 // after a power failure, any of its sectors, with or without the file's new size (rules D1 and D5 of package
 // vfs). A sector that did not make it reads as zeros from the end of the older data on, since the file
-// was growing. So the first bad frame either reaches beyond the end of the file or overlaps such a hole;
-// whole frames may follow, and the write was not acknowledged.
+// was growing, or had zeros on the disk from there on when it became a segment. So the first bad frame either
+// reaches beyond the end of the file, overlaps such a hole, or is the last; whole frames may follow a hole, and the
+// write was not acknowledged. written is how far it may have come, all of rest unless the file was prepared.
 //
 // Everything else is damage to bytes that had been synced. If later frames follow, cutting would lose
 // them: refused. If none follows, the frame is the last one and cannot be told from a torn one: cut. Only a
@@ -39,7 +40,7 @@ const minFrame = record.WALHeaderSize + 1
 //
 // A client can still make up a record that, torn by a power failure at the right place, looks like a proof,
 // because CRC-32 is no signature. The log then refuses to open; nothing is lost by it.
-func judgeTail(rest []byte, offset int64, seq uint64) (whole bool, refuse error) {
+func judgeTail(rest []byte, offset int64, seq uint64, written int64) (whole bool, refuse error) {
 	search := &frameSearch{rest: rest, seq: seq, budget: searchBudget}
 	header, err := record.ParseWALHeader(rest)
 	announced := err == nil && header.Sequence == seq
@@ -54,7 +55,7 @@ func judgeTail(rest []byte, offset int64, seq uint64) (whole bool, refuse error)
 		from, extent = header.Size(), header.Size()
 	}
 	found := search.find(from)
-	if len(rest) <= maxUnsynced && hasHole(rest, offset, extent) {
+	if written <= maxUnsynced && hasHole(rest, offset, extent) {
 		return found, nil
 	}
 	if found {

@@ -234,19 +234,22 @@ func TestLostSectors(t *testing.T) {
 				clear(b[from:min(len(b), (firstSector+s+1)*vfs.SectorSize)])
 				firstLost = min(firstLost, from)
 			}
-			r := writeLog(t, map[string][]byte{segmentName(1): b})
-			l, err := r.tryOpen(Options{})
-			require.NoError(t, err, "%d bytes before, lost sectors %b", lead, lost)
-			require.GreaterOrEqual(t, l.Next(), uint64(2))
-			got, _ := readAll(t, l, 1)
-			require.Equal(t, strings.Repeat("d", lead), got[0])
-			require.NoError(t, l.Close())
-			size := len(r.contents()[segmentName(1)])
-			require.Equal(t, string(whole[:size]), r.contents()[segmentName(1)])
-			if lost != 0 {
-				require.LessOrEqual(t, size, firstLost+vfs.SectorSize)
-			} else {
-				require.Equal(t, len(whole), size)
+			files := [][]byte{b, preparedSegment(b, len(b)), preparedSegment(b, len(b)+lead%40), preparedSegment(b, 5000)}
+			for i, file := range files[:min(len(files), depth(1+lead%4+lost%2, 4))] {
+				r := writeLog(t, map[string][]byte{segmentName(1): file})
+				l, err := r.tryOpen(Options{})
+				require.NoError(t, err, "%d bytes before, lost sectors %b, file %d", lead, lost, i)
+				require.GreaterOrEqual(t, l.Next(), uint64(2))
+				got, _ := readAll(t, l, 1)
+				require.Equal(t, strings.Repeat("d", lead), got[0])
+				require.NoError(t, l.Close())
+				size := len(r.contents()[segmentName(1)])
+				require.Equal(t, string(whole[:size]), r.contents()[segmentName(1)])
+				if lost != 0 {
+					require.LessOrEqual(t, size, firstLost+vfs.SectorSize)
+				} else {
+					require.Equal(t, len(whole), size)
+				}
 			}
 		}
 	}
@@ -348,7 +351,7 @@ func TestSearchIsBounded(t *testing.T) {
 		binary.BigEndian.PutUint64(rest[at+8:], 2)
 	}
 	rest[0] = 'X' // the header of the damaged frame
-	_, err := judgeTail(rest, 0, 1)
+	_, err := judgeTail(rest, 0, 1, size)
 	require.ErrorIs(t, err, errUndecided)
 }
 

@@ -1,0 +1,423 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/record"
+	"narad/sim/disk"
+)
+
+// preparedOptions make a log prepare segments after a few records.
+func preparedOptions(size int64) Options {
+	return Options{SegmentBytes: size, IdleRollBytes: 500, CheckpointSync: atOnce, Preallocate: true}
+}
+
+// appendUntil appends records of 200 bytes until the condition holds.
+func appendUntil(t *testing.T, l *Log, done func() bool) {
+	t.Helper()
+	for range 2000 {
+		if done() {
+			return
+		}
+		_, err := l.Append(bytes.Repeat([]byte{'x'}, 200))
+		require.NoError(t, err)
+		awaitPrepared(t, l)
+	}
+	require.Fail(t, "never")
+}
+
+func awaitPrepared(t *testing.T, l *Log) {
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return !l.prepared.wanted && l.prepared.state != prepareBusy
+	}, 5*time.Second, 10*time.Microsecond)
+}
+
+func onPrepared(l *Log) func() bool {
+	return func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.tail.seg.prepared && l.tail.seg.size > 0
+	}
+}
+
+// An append into a prepared segment changes neither the file's size nor anything but the bytes of its frame.
+func TestAppendsIntoPreparedSegment(t *testing.T) {
+	const size = 3<<20 + 77 // in several steps, and not in whole sectors
+	r := newDiskRig(t, disk.New(disk.Adversarial))
+	o := preparedOptions(size)
+	l := r.open(o)
+	_, err := l.Append(make([]byte, 300))
+	require.NoError(t, err)
+	awaitPrepared(t, l)
+	require.Contains(t, r.names(), preparedName)
+	require.Equal(t, []SegmentPrepared{{}}, eventsOf[SegmentPrepared](r))
+	b := r.contents()[preparedName]
+	require.Equal(t, string(record.AppendWALTrailer(make([]byte, size), size)), b)
+
+	_, err = l.Append(make([]byte, 300))
+	require.NoError(t, err)
+	require.NoError(t, l.SetCheckpoint(l.Next())) // so that the growing segment is left
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []SegmentRolled{{First: 3, Prepared: true}}, eventsOf[SegmentRolled](r))
+	require.True(t, eventsOf[SegmentRemoved](r)[0].Recycled)
+	require.Equal(t, b, r.contents()[segmentName(3)], "as it was prepared")
+
+	_, err = l.Append([]byte("three"), []byte("four"))
+	require.NoError(t, err)
+	want := segmentOf(3, "three", "four")
+	require.Equal(t, string(want)+b[len(want):], r.contents()[segmentName(3)])
+	got, next := readAll(t, l, 3)
+	require.Equal(t, []string{"three", "four"}, got)
+
+	require.NoError(t, l.SetCheckpoint(next)) // this one is not left, it would free nothing
+	require.Eventually(t, func() bool { stored, durable := l.Checkpoint(); return stored == durable }, 5*time.Second, time.Millisecond)
+	require.NoError(t, l.Close())
+	require.Equal(t, []string{segmentName(3), checkpointName}, r.names())
+	require.Equal(t, string(want), r.contents()[segmentName(3)], "nothing but frames after a stop")
+	require.Len(t, eventsOf[SegmentRolled](r), 1)
+	r.open(Options{}).Close()
+	require.Empty(t, eventsOf[TailCut](r))
+}
+
+// A file that compaction frees becomes the next one, and nothing of its old contents is left in it, whatever
+// its size was.
+func TestRecycling(t *testing.T) {
+	r := newDiskRig(t, disk.New(disk.Adversarial))
+	l := r.open(Options{SegmentBytes: 9000, CheckpointSync: atOnce})
+	appendUntil(t, l, func() bool { return len(r.names()) == 3 })
+	require.NoError(t, l.Close())
+
+	l = r.open(preparedOptions(4000)) // smaller segments
+	require.NoError(t, l.SetCheckpoint(l.Next()))
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) > 0 }, 5*time.Second, time.Millisecond)
+	require.Contains(t, r.names(), preparedName)
+	appendUntil(t, l, func() bool { return len(eventsOf[SegmentPrepared](r)) > 0 })
+	require.Equal(t, SegmentPrepared{Recycled: true}, eventsOf[SegmentPrepared](r)[0])
+	require.Equal(t, string(record.AppendWALTrailer(make([]byte, 4000), 4000)), r.contents()[preparedName])
+	appendUntil(t, l, onPrepared(l))
+	for range 50 {
+		require.NoError(t, l.SetCheckpoint(l.Next()))
+		appendUntil(t, l, func() bool { stored, durable := l.Checkpoint(); return stored == durable })
+	}
+	recycled := 0
+	for _, e := range eventsOf[SegmentPrepared](r) {
+		require.NoError(t, e.Err)
+		if e.Recycled {
+			recycled++
+		}
+	}
+	require.Greater(t, recycled, 1)
+	stored, _ := l.Checkpoint()
+	_, next := readAll(t, l, stored)
+	require.Equal(t, l.Next(), next)
+	require.NoError(t, l.Close())
+}
+
+// A reader that is still in a segment when its file is used again does not take that for damage.
+func TestReaderOfRecycledSegment(t *testing.T) {
+	r := newDiskRig(t, disk.New(disk.Adversarial))
+	l := r.open(Options{SegmentBytes: 300 << 10, Preallocate: true, CheckpointSync: atOnce})
+	big := make([]byte, 100<<10)
+	reader := l.NewReader(1)
+	for range 2 {
+		_, err := l.Append(big)
+		require.NoError(t, err)
+		awaitPrepared(t, l)
+	}
+	_, _, ok, err := reader.Next() // it has read 256 KiB at most, and holds the file
+	require.NoError(t, err)
+	require.True(t, ok)
+	_, err = l.Append(big, big)
+	require.NoError(t, err)
+	require.NoError(t, l.SetCheckpoint(4))
+	require.Eventually(t, func() bool {
+		for _, e := range eventsOf[SegmentRemoved](r) {
+			if e.Recycled {
+				return true
+			}
+		}
+		l.Append([]byte("wake up the compaction"))
+		return false
+	}, 5*time.Second, time.Millisecond)
+	for err == nil {
+		_, _, ok, err = reader.Next()
+		if !ok && err == nil {
+			break
+		}
+		if err == nil {
+			appendUntil(t, l, func() bool { return len(eventsOf[SegmentPrepared](r)) >= 2 }) // overwritten now
+		}
+	}
+	var corrupt *CorruptError
+	require.False(t, errors.As(err, &corrupt), "%v", err)
+	require.NoError(t, reader.Close())
+	require.NoError(t, l.Close())
+}
+
+// WAL-10: whatever fails while a segment is prepared, appends go on and the next segment grows.
+func TestFailedPreparation(t *testing.T) {
+	for _, kind := range []string{"create", "preallocate", "write", "sync"} {
+		t.Run(kind, func(t *testing.T) {
+			r := newDiskRig(t, disk.New(disk.Adversarial))
+			l := r.open(preparedOptions(4000))
+			r.failOnce(kind, preparedName, 100, syscall.ENOSPC)
+			appendUntil(t, l, func() bool { return len(eventsOf[SegmentRolled](r)) > 0 })
+			require.False(t, eventsOf[SegmentRolled](r)[0].Prepared)
+			events := eventsOf[SegmentPrepared](r)
+			require.ErrorIs(t, events[0].Err, syscall.ENOSPC)
+			require.Len(t, events, 1, "it is not tried again until the next segment")
+			require.NotContains(t, r.names(), preparedName, "its space is given back")
+			appendUntil(t, l, onPrepared(l))
+			require.NoError(t, l.Err())
+			require.NoError(t, l.Close())
+		})
+	}
+}
+
+// A rename that fails, before or after it was done, costs the prepared file and no append.
+func TestFailedRenameOfPreparedSegment(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		t.Run(fmt.Sprint(done), func(t *testing.T) {
+			r := newDiskRig(t, disk.New(disk.Adversarial))
+			l := r.open(preparedOptions(4000))
+			r.hooks.mu.Lock()
+			failed := false
+			r.hooks.before = func(o op) (int, error) {
+				if failed || o.kind != "rename" {
+					return 0, nil
+				}
+				failed = true
+				if done {
+					d, err := r.env.FS().OpenRoot(r.path, false)
+					require.NoError(t, err)
+					require.NoError(t, d.Rename(preparedName, o.name))
+					require.NoError(t, d.Close())
+				}
+				return 0, syscall.EIO
+			}
+			r.hooks.mu.Unlock()
+			appendUntil(t, l, func() bool { return len(eventsOf[SegmentRolled](r)) > 0 })
+			require.True(t, failed)
+			require.False(t, eventsOf[SegmentRolled](r)[0].Prepared)
+			appendUntil(t, l, onPrepared(l))
+			require.NoError(t, l.Close())
+			_, next := readAll(t, r.open(Options{}), 1)
+			require.Equal(t, l.Next(), next)
+		})
+	}
+}
+
+// After a failed sync of the directory a file that was to be used again may come back under its old name. It is
+// never written to.
+func TestFailedRecyclingIsNotUsed(t *testing.T) {
+	r := newDiskRig(t, disk.New(disk.Adversarial))
+	l := r.open(Options{SegmentBytes: 3000, CheckpointSync: atOnce})
+	appendUntil(t, l, func() bool { return len(r.names()) == 4 })
+	require.NoError(t, l.Close())
+	l = r.open(preparedOptions(3000))
+	old, err := r.dir().Stat(segmentName(1))
+	require.NoError(t, err)
+	r.failOnce("syncdir", "", 0, syscall.EIO)
+	require.NoError(t, l.SetCheckpoint(20))
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) > 0 }, 5*time.Second, time.Millisecond)
+	require.ErrorIs(t, eventsOf[SegmentRemoved](r)[0].Err, syscall.EIO)
+	for range 10 {
+		require.NoError(t, l.SetCheckpoint(max(21, l.Next())))
+		appendUntil(t, l, func() bool { stored, durable := l.Checkpoint(); return stored == durable })
+		appendUntil(t, l, onPrepared(l))
+		d := r.dir()
+		entries, err := d.List()
+		require.NoError(t, err)
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name, segmentSuffix) {
+				require.NotEqual(t, old.ID, e.ID, e.Name)
+			}
+		}
+		d.Close()
+	}
+	require.NoError(t, l.Close())
+}
+
+// A record that is larger than a segment does not go over the trailer of a prepared one.
+func TestLargeRecordAfterPreparation(t *testing.T) {
+	for _, idle := range []bool{false, true} { // a full segment is left, or one whose records are done with
+		r := newDiskRig(t, disk.New(disk.Adversarial))
+		l := r.open(preparedOptions(4000))
+		appendUntil(t, l, func() bool { return len(eventsOf[SegmentPrepared](r)) == 1 })
+		if idle {
+			appendUntil(t, l, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.tail.seg.size >= 500 })
+			require.NoError(t, l.SetCheckpoint(l.Next()))
+			require.Eventually(t, func() bool { return len(eventsOf[SegmentRolled](r)) == 1 }, 5*time.Second, time.Millisecond)
+		}
+		large := strings.Repeat("large", 2000)
+		first, err := l.Append([]byte(large))
+		require.NoError(t, err)
+		require.Equal(t, string(segmentOf(first, large)), r.contents()[segmentName(first)])
+		appendUntil(t, l, onPrepared(l))
+		got, _ := readAll(t, l, first)
+		require.Equal(t, large, got[0])
+		require.NoError(t, l.Close())
+	}
+}
+
+// A log that is closed or dead does not prepare anything to the end.
+func TestCloseEndsPreparation(t *testing.T) {
+	r := newDiskRig(t, disk.New(disk.Adversarial))
+	o := preparedOptions(64 << 20)
+	syncs := 0
+	started := make(chan bool)
+	r.hooks.after = func(o op) {
+		if o.name == preparedName && o.kind == "sync" {
+			if syncs++; syncs == 1 {
+				close(started)
+			}
+		}
+	}
+	l := r.open(o)
+	_, err := l.Append(make([]byte, 300))
+	require.NoError(t, err)
+	<-started
+	require.NoError(t, l.Close())
+	require.Less(t, syncs, 64)
+	require.NotContains(t, r.names(), preparedName)
+}
+
+// preparedSegment is a segment as it is in use: frames, zeros, trailer.
+func preparedSegment(frames []byte, limit int) []byte {
+	b := make([]byte, limit)
+	copy(b, frames)
+	return record.AppendWALTrailer(b, int64(limit))
+}
+
+// WAL-30: a killed process leaves any prefix of a write, a power failure any of its sectors; what is found is
+// the whole frames before the first that is not.
+func TestTornPreparedSegment(t *testing.T) {
+	payloads := samplePayloads()
+	whole := segmentOf(1, payloads...)
+	for _, limit := range []int{len(whole), len(whole) + 1, len(whole) + 19, len(whole) + 20, 1000, 3000} {
+		frames, end := 0, 0
+		for size := range len(whole) + 1 {
+			if size == end+record.WALHeaderSize+len(payloads[min(frames, 5)]) {
+				end = size
+				frames++
+			}
+			r := writeLog(t, map[string][]byte{segmentName(1): preparedSegment(whole[:size], limit)})
+			requireSame(t, r, append([]string(nil), payloads[:frames]...))
+			require.EqualValues(t, end, len(r.contents()[segmentName(1)]))
+			cuts := eventsOf[TailCut](r)
+			if size == end {
+				require.Empty(t, cuts, "%d of %d, limit %d", size, len(whole), limit)
+				continue
+			}
+			require.Len(t, cuts, 1)
+			require.EqualValues(t, end, cuts[0].Offset)
+			require.LessOrEqual(t, cuts[0].Bytes, int64(size-end))
+		}
+	}
+}
+
+// A changed byte in a frame that others follow is refused, in the last it costs that frame, in the zeros it
+// costs nothing; nor does the trailer hold anything that is needed.
+func TestEveryByteOfPreparedSegmentFlipped(t *testing.T) {
+	payloads := samplePayloads()
+	whole := segmentOf(1, payloads...)
+	lastFrame := len(whole) - len(payloads[5]) - record.WALHeaderSize
+	file := preparedSegment(whole, 700)
+	for i := range file {
+		for _, flip := range []byte{0x01, 0x10, 0x80, 0xff} {
+			b := bytes.Clone(file)
+			b[i] ^= flip
+			r := writeLog(t, map[string][]byte{segmentName(1): b})
+			switch {
+			case i >= len(whole):
+				requireSame(t, r, payloads)
+			case i >= lastFrame+8 && i < lastFrame+16:
+				_, err := r.tryOpen(Options{})
+				require.ErrorIs(t, err, errNumber)
+			case i >= lastFrame:
+				requireSame(t, r, payloads[:5])
+			default:
+				before := r.contents()
+				_, err := r.tryOpen(Options{})
+				require.ErrorIs(t, err, errLaterFrame, "byte %d ^ %#x", i, flip)
+				require.Equal(t, before, r.contents(), "untouched")
+			}
+		}
+	}
+}
+
+// A sealed segment may have its zeros still, with or without the trailer; its records must go on to the next.
+func TestUntrimmedSealedSegment(t *testing.T) {
+	payloads := samplePayloads()
+	whole := segmentOf(1, payloads...)
+	both := append(append([]string(nil), payloads...), payloads...)
+	for _, first := range [][]byte{preparedSegment(whole, 1000), preparedSegment(whole, len(whole)), append(bytes.Clone(whole), make([]byte, 99)...)} {
+		r := writeLog(t, map[string][]byte{segmentName(1): first, segmentName(7): segmentOf(7, payloads...)})
+		requireSame(t, r, both)
+		require.Empty(t, eventsOf[TailCut](r))
+		for i := range whole { // a lost frame is missed
+			for _, to := range []byte{0, 0x55} {
+				b := bytes.Clone(first)
+				for j := i; j < len(whole); j++ {
+					b[j] = to
+				}
+				_, err := writeLog(t, map[string][]byte{segmentName(1): b, segmentName(7): segmentOf(7, payloads...)}).tryOpen(Options{})
+				var corrupt *CorruptError
+				if bytes.Equal(b, first) {
+					require.NoError(t, err)
+					continue
+				}
+				require.ErrorAs(t, err, &corrupt, "from %d", i)
+			}
+		}
+	}
+	junk := preparedSegment(whole, 1000)
+	junk[900] = 1
+	_, err := writeLog(t, map[string][]byte{segmentName(1): junk, segmentName(7): segmentOf(7, payloads...)}).tryOpen(Options{})
+	require.ErrorIs(t, err, errTail)
+}
+
+// A prepared segment without a frame gets a new file like an empty one: its name may not be on the disk.
+func TestPreparedSegmentWithoutFrames(t *testing.T) {
+	r := writeLog(t, map[string][]byte{segmentName(1): segmentOf(1, "one"), segmentName(2): preparedSegment(nil, 700)})
+	d := r.dir()
+	old, err := d.Stat(segmentName(2))
+	require.NoError(t, err)
+	l := r.open(Options{})
+	now, err := d.Stat(segmentName(2))
+	require.NoError(t, err)
+	require.NotEqual(t, old.ID, now.ID)
+	require.Zero(t, now.Size)
+	require.Empty(t, eventsOf[TailCut](r))
+	require.NoError(t, l.Close())
+	require.NoError(t, d.Close())
+}
+
+// A record whose end looks like a trailer is a record.
+func TestRecordThatLooksLikeATrailer(t *testing.T) {
+	head := segmentOf(1, "one", strings.Repeat("x", 84))
+	b := record.AppendWALTrailer(nil, int64(len(head)))
+	evil := strings.Repeat("x", 84) + string(b)
+	whole := segmentOf(1, "one", evil)
+	require.Equal(t, string(b), string(whole[len(head):]))
+	requireSame(t, writeLog(t, map[string][]byte{segmentName(1): whole}), []string{"one", evil})
+	torn := bytes.Clone(whole)
+	torn[len(whole)-20] ^= 1
+	requireSame(t, writeLog(t, map[string][]byte{segmentName(1): torn}), []string{"one"})
+	for i := range len(segmentOf(1, "one")) {
+		b := bytes.Clone(whole)
+		b[i] ^= 0x20
+		_, err := writeLog(t, map[string][]byte{segmentName(1): b}).tryOpen(Options{})
+		require.ErrorIs(t, err, errLaterFrame)
+	}
+}
