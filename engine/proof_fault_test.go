@@ -544,3 +544,39 @@ func TestProofEveryCallFails(t *testing.T) {
 	}
 	t.Logf("%d calls, %d combinations of call, fault and duration, %d failed: %v", len(whole.calls), combinations, failures, byKind)
 }
+
+// LOG-25: a commit that fails closes its log, at whatever instant of the first consume, which is opening the same partition; the
+// consume finds that nothing is there yet, or the failure of the disk.
+func TestProofFailedCommitMeetsFirstConsume(t *testing.T) {
+	met := 0
+	for seed := range uint64(pick(300, 5000)) {
+		w := sim.New(sim.Options{Seed: seed})
+		m := w.Machine("n1", sim.MachineConfig{})
+		m.Boot(func(e *env.Env) {
+			defer w.Stop()
+			engine, err := Open("data", Options{Env: e, Listener: func(v Event) {
+				if _, ok := v.(DispatchFailed); ok {
+					met++
+				}
+			}})
+			if err == nil {
+				_, err = engine.CreateTopic(one(0))
+			}
+			m.SetFaults(sim.FaultPlan{SyncLost: 1_000_000, Only: named(".log")})
+			if err == nil {
+				err = engine.Produce(Message{Topic: "t", Payload: []byte("m")})
+			}
+			e.Sleep(time.Duration(seed%100) * 100 * time.Microsecond)
+			for end := e.Now().Add(200 * time.Millisecond); err == nil && e.Now() < end; e.Sleep(time.Millisecond) {
+				if _, err = engine.Consume(&ConsumeRequest{Topic: "t"}); errors.Is(err, ErrEmpty) || ioError(err) {
+					err = nil
+				}
+			}
+			if err != nil {
+				w.Fail(fmt.Errorf("seed %d: %w", seed, err))
+			}
+		})
+		require.NoError(t, w.Run(time.Minute))
+	}
+	require.Positive(t, met)
+}
