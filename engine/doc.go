@@ -29,6 +29,40 @@
 //	E5  The state that the committer persists is the live lease table's at the time of the write (COM-37).
 //	E6  A log that failed is closed and recovered from disk before it takes another commit (LOG-25).
 //
-// Files: engine.go (Open, Close), options.go, topic.go, partition.go, produce.go, dispatch.go, consume.go,
+//	E7  The directory that a topic's name leads to is served only for the incarnation that it is marked with, and is
+//	    never removed under its name: it is set aside first (MOV-09).
+//	E8  What is in memory of an incarnation goes after its directory was set aside and before its name has another one;
+//	    then the committer has forgotten it, and no lease table that was made from the old directory is there
+//	    (COM-38, COM-50, COM-51).
+//	E9  A record of the ingress log is stored in the incarnation that it was accepted for, or nowhere. It is discarded
+//	    only when the metastore durably does not have that incarnation.
+//
+// # The life of a topic
+//
+//	alive ──AlterTopic──► alive           retention and caps at once, more partitions
+//	      ──PurgeTopic──► a new incarnation of the same name and settings, in one step
+//	      ──DeleteTopic─► gone
+//
+// The metastore's record is the commit point of each, and what follows it can be redone (lifecycle.go, directories.go):
+//
+//	create  directories, synced │ record
+//	        before: a directory that no topic has is set aside at the next start
+//	alter   directories of new partitions, synced │ record │ in memory: partitions, caps, those who wait look again
+//	        before: empty directories, which the next alteration takes
+//	purge   topics/t.next-<new>, synced │ record: the name is the new id's │ retire the old one │ topics/t.next-<new> → topics/t
+//	        before: topics/t.next-<new> is removed; after: the next start completes it
+//	delete  │ record │ retire
+//	        after: a directory that no topic has is set aside at the next start
+//	retire  fences, name, ingress log, logs closed, topics/t → topics/t.stale-<old>, synced, lease tables dropped and forgotten
+//	remove  what was set aside, file by file, in the background; started again after a crash
+//
+// A request that had found the old incarnation gets to know that it is gone from the closed partition and looks the name up again
+// . Lease tables live in seats, keyed by name (seat.go): the old request can reserve in its successor's,
+// reads from its own closed log, and gives the reservation back (LOG-19).
+//
+// A partition that nobody has used for Options.IdleAfter is closed, log and lease table, once its files say all that its memory
+// says (janitor.go).
+//
+// Files: engine.go (Open, Close), options.go, topic.go, lifecycle.go, directories.go, janitor.go, partition.go, seat.go, produce.go, dispatch.go, consume.go,
 // pump.go, settle.go, purge.go, events.go, errors.go.
 package engine
