@@ -357,7 +357,7 @@ func TestOpenRefusesWhatItCannotServe(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for _, bad := range []Options{
 		{CommitInterval: time.Millisecond}, {CommitInterval: time.Hour}, {SegmentBytes: 1}, {WALSegmentBytes: 1},
-		{MaxConsumerFiles: -1}, {DispatchWindow: -1},
+		{MaxConsumerFiles: -1}, {DispatchWindow: -1}, {IdleAfter: time.Millisecond},
 	} {
 		_, err := Open(t.TempDir(), bad)
 		require.ErrorIs(t, err, ErrInvalid, "%+v", bad)

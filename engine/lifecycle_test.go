@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -881,4 +882,27 @@ func TestIdlePartitionWithUnwrittenAcks(t *testing.T) {
 // contains limits faults to paths with a part in them.
 func contains(part string) func(string) bool {
 	return func(path string) bool { return strings.Contains(path, part) }
+}
+
+// INV-32: a partition that is closed costs a few hundred bytes.
+func TestIdlePartitionIsSmall(t *testing.T) {
+	e := openReal(t, t.TempDir())
+	const topics = 100
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	kept := make([]*topic, topics)
+	for i := range kept {
+		kept[i] = newTopic(e, Topic{Name: fmt.Sprint("t", i), ID: "0123456789abcdef", Partitions: MaxPartitions}, true)
+	}
+	each := (heap() - before) / (topics * MaxPartitions)
+	t.Log(each, "bytes a partition")
+	require.Less(t, each, uint64(700))
+	runtime.KeepAlive(kept)
+	require.NoError(t, e.Close())
 }

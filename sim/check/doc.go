@@ -25,6 +25,9 @@
 //	INV-16  caps, lowest unresolved first    model         at each lease
 //	INV-18  no orphan lease                  model         at each give-back
 //	INV-23  redelivery in time               node.go       at each purge
+//	INV-25  directories, incarnations, drops lifecycle.go  at each seeding, drop, forget and start
+//	INV-26  a closed log changes nothing     lifecycle.go  a reservation on a successor is followed to its give-back
+//	INV-32  deleted topics leave no directory lifecycle.go at the end
 //
 // A disk that fails for a while excuses this much and no more (faults.go): after a failed prime, window write or writeout the
 // windows of INV-08 and INV-09 of that partition are counted from what was written or synced last without an error; and
