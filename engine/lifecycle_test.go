@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -904,5 +905,59 @@ func TestIdlePartitionIsSmall(t *testing.T) {
 	t.Log(each, "bytes a partition")
 	require.Less(t, each, uint64(700))
 	runtime.KeepAlive(kept)
+	require.NoError(t, e.Close())
+}
+
+// The same races on the operating system's disk and scheduler, for the race detector.
+func TestLifeCycleRacesForReal(t *testing.T) {
+	e := openReal(t, t.TempDir())
+	spec := TopicSpec{Name: "t", Partitions: 2, Visibility: 50 * time.Millisecond}
+	_, err := e.CreateTopic(spec)
+	require.NoError(t, err)
+	stop := time.Now().Add(time.Second)
+	var clients sync.WaitGroup
+	client := func(step func(i int) error) {
+		clients.Go(func() {
+			for i := 0; time.Now().Before(stop); i++ {
+				if err := step(i); err != nil && !errors.Is(err, ErrTopicNotFound) && !errors.Is(err, ErrEmpty) && !errors.Is(err, ErrLeaseGone) && !errors.Is(err, ErrTopicExists) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 2 {
+		client(func(i int) error {
+			return e.Produce(Message{Topic: "t", Partition: AnyPartition, Payload: fmt.Append(nil, i)})
+		})
+	}
+	for pin := range int32(3) {
+		client(func(int) error {
+			d, err := e.Consume(&ConsumeRequest{Topic: "t", Partition: pin - 1, Wait: 20 * time.Millisecond})
+			if err == nil {
+				err = e.Ack("t", d.Handle)
+			}
+			return err
+		})
+	}
+	client(func(int) error { _, err := e.Stats("t"); return err })
+	client(func(i int) error {
+		limit := 1 + i%5
+		_, err := e.AlterTopic("t", TopicPatch{MaxInFlight: &limit})
+		return err
+	})
+	client(func(i int) error {
+		time.Sleep(20 * time.Millisecond)
+		if i%2 == 0 {
+			_, err := e.PurgeTopic("t")
+			return err
+		}
+		if err := e.DeleteTopic("t"); err != nil {
+			return err
+		}
+		_, err := e.CreateTopic(spec)
+		return err
+	})
+	clients.Wait()
 	require.NoError(t, e.Close())
 }
