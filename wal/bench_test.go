@@ -49,21 +49,30 @@ func TestReadDoesNotAllocate(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// BenchmarkGroupCommit measures how near the log comes to the ideal of group commit: all writers in every sync.
-// The yardstick, the time of a bare write and fdatasync of a record of the same size at the end of a file of the same
-// file system, is measured in turns with it. "of-ideal" is the median over the turns of
+// BenchmarkGroupCommit measures how near the log comes to the ideal of group commit, which is all writers in every
+// sync. The yardsticks are bare loops of a write at the end of a file and an fdatasync, on the same file system and in
+// turns with it. The figures are medians over the turns of
 //
-//	records a second ÷ (writers ÷ seconds of a bare write and sync)
+//	of-ideal  seconds of a bare sync ÷ seconds in which every writer appends once, a bare write holding a record of
+//	          each writer as a batch does
+//	of-bare   the same with a single record in a bare write
+//
+// With prepared segments the time goes also into preparing them.
 func BenchmarkGroupCommit(b *testing.B) {
-	for _, writers := range []int{1, 16, 64, 256} {
-		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) { groupCommit(b, writers, Options{}) })
+	for _, prepared := range []bool{false, true} {
+		for _, size := range []int{100, 1024} {
+			for _, writers := range []int{1, 16, 64, 256} {
+				b.Run(fmt.Sprintf("prepared=%v/bytes=%d/writers=%d", prepared, size, writers), func(b *testing.B) {
+					groupCommit(b, writers, make([]byte, size), Options{Preallocate: prepared, IdleRollBytes: 64 << 10})
+				})
+			}
+		}
 	}
 }
 
-const benchTurn = 100 // syncs of the yardstick, and records of each writer, in a turn
+const benchTurn = 100 // syncs of a yardstick, and records of each writer, in a turn
 
-func groupCommit(b *testing.B, writers int, o Options) {
-	payload := make([]byte, 1024)
+func groupCommit(b *testing.B, writers int, payload []byte, o Options) {
 	d, err := vfs.OS{}.OpenRoot(b.TempDir(), false)
 	require.NoError(b, err)
 	defer d.Close()
@@ -74,7 +83,7 @@ func groupCommit(b *testing.B, writers int, o Options) {
 	o.OnDurable = func() { syncs.Add(1) }
 	l, err := Open(env.OS(), dir, o)
 	require.NoError(b, err)
-	raw := newYardstick(b, d, payload)
+	bare, ideal := newYardstick(b, d, "bare", payload, 1), newYardstick(b, d, "ideal", payload, writers)
 	turn := func() time.Duration {
 		start := time.Now()
 		var group sync.WaitGroup
@@ -92,46 +101,65 @@ func groupCommit(b *testing.B, writers int, o Options) {
 		return time.Since(start)
 	}
 	turn()
+	if o.Preallocate { // on to the first prepared segment
+		require.Eventually(b, func() bool {
+			require.NoError(b, l.SetCheckpoint(l.Next()))
+			_, err := l.Append(make([]byte, 1024))
+			require.NoError(b, err)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.tail.seg.prepared
+		}, time.Minute, 10*time.Millisecond)
+	}
 	syncs.Store(0)
-	var ratios []float64
-	var spent, bare time.Duration
+	var ofBare, ofIdeal []float64
+	var spent time.Duration
 	b.ReportAllocs()
 	for b.Loop() {
-		before := raw.turn()
+		bareTook, idealTook := bare.turn(), ideal.turn()
 		took := turn()
-		after := raw.turn()
-		ratios = append(ratios, float64(before+after)/2/float64(took))
-		spent, bare = spent+took, bare+before+after
+		spent += took
+		ofBare = append(ofBare, float64(bareTook)/float64(took))
+		ofIdeal = append(ofIdeal, float64(idealTook)/float64(took))
 	}
 	records := float64(b.N * benchTurn * writers)
-	slices.Sort(ratios)
-	b.ReportMetric(ratios[len(ratios)/2], "of-ideal")
+	b.ReportMetric(median(ofIdeal), "of-ideal")
+	b.ReportMetric(median(ofBare), "of-bare")
 	b.ReportMetric(records/float64(syncs.Load()), "records/sync")
 	b.ReportMetric(records/spent.Seconds(), "records/s")
-	b.ReportMetric(float64(bare.Microseconds())/float64(2*b.N*benchTurn), "bare-µs")
 	require.NoError(b, l.Close())
-	raw.close()
+	bare.close()
+	ideal.close()
 }
 
-// yardstick is a file to which records are written and synced one by one.
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// yardstick is a file to which so many records at once are written and synced.
 type yardstick struct {
-	b     testing.TB
-	file  vfs.File
-	frame []byte
-	at    int64
+	b      testing.TB
+	file   vfs.File
+	frames []byte
+	at     int64
 }
 
-func newYardstick(b testing.TB, d vfs.Dir, payload []byte) *yardstick {
-	f, err := d.Create("bare")
+func newYardstick(b testing.TB, d vfs.Dir, name string, payload []byte, records int) *yardstick {
+	f, err := d.Create(name)
 	require.NoError(b, err)
-	return &yardstick{b: b, file: f, frame: record.AppendWALFrame(nil, 1, payload)}
+	y := &yardstick{b: b, file: f}
+	for range records {
+		y.frames = record.AppendWALFrame(y.frames, 1, payload)
+	}
+	return y
 }
 
 func (y *yardstick) turn() time.Duration {
 	start := time.Now()
 	for range benchTurn {
-		y.file.WriteAt(y.frame, y.at)
-		y.at += int64(len(y.frame))
+		y.file.WriteAt(y.frames, y.at)
+		y.at += int64(len(y.frames))
 		if err := y.file.Sync(); err != nil {
 			y.b.Fatal(err)
 		}

@@ -23,8 +23,10 @@ func (l *Log) syncLoop() {
 			l.rollIdle()
 		case !ok:
 			return
+		case until != env.Forever:
+			l.wake.YieldUntil(until)
 		default:
-			l.wake.ParkUntil(until)
+			l.wake.Park()
 		}
 	}
 }
