@@ -103,6 +103,7 @@ func (n *Node) Listen() func(engine.Event) {
 	life := n.life
 	n.ticks = tickShadow{}
 	n.forgetWaiters()
+	n.log.began()
 	n.booted = n.World.Now() // a life that ends in its recovery vouches for nothing of the one before
 	return func(v engine.Event) {
 		if life != n.life {
@@ -171,6 +172,7 @@ func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
 	if n.log.outOfOrder() {
 		n.Goal("S-40") // crash with out-of-order confirmations above the checkpoint
 	}
+	n.log.crashed(power)
 }
 
 // Stopped ends a life gracefully.

@@ -75,6 +75,16 @@ func TestViolations(t *testing.T) {
 		"compaction past the durable checkpoint": {"INV-03", func(_ *sim.World, _ *Node, see see) {
 			see(log(wal.BatchSynced{First: 1, Next: 4}), engine.Dispatched{Key: key, Seq: 1}, log(wal.CheckpointStored{Seq: 2}), log(wal.SegmentRemoved{First: 1, Next: 2}))
 		}},
+		"stored checkpoint gone": {"INV-03", func(_ *sim.World, n *Node, see see) {
+			see(log(wal.Recovered{First: 1, Next: 1, Checkpoint: 1}), log(wal.BatchSynced{First: 1, Next: 4}), engine.Dispatched{Key: key, Seq: 1}, log(wal.CheckpointStored{Seq: 2}))
+			n.Crashed(sim.ProcessCrash, disk.Report{})
+			n.Listen()(log(wal.Recovered{First: 1, Next: 4, Checkpoint: 1}))
+		}},
+		"durable checkpoint gone": {"INV-03", func(_ *sim.World, n *Node, see see) {
+			see(log(wal.Recovered{First: 1, Next: 1, Checkpoint: 1}), log(wal.BatchSynced{First: 1, Next: 4}), engine.Dispatched{Key: key, Seq: 1}, log(wal.CheckpointStored{Seq: 2}), log(wal.CheckpointSynced{Seq: 2}))
+			n.Crashed(sim.PowerFailure, disk.Report{})
+			n.Listen()(log(wal.Recovered{First: 1, Next: 4, Checkpoint: 1}))
+		}},
 		"accepted record gone": {"INV-02", func(_ *sim.World, n *Node, see see) {
 			see(log(wal.BatchSynced{First: 1, Next: 4}), engine.Accepted{Key: key, Seq: 3})
 			n.Crashed(sim.PowerFailure, disk.Report{})

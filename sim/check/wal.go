@@ -11,14 +11,31 @@ type walShadow struct {
 	acceptedEnd uint64          // one past the highest record that got a 202
 	confirmed   map[uint64]bool // committed, at or above prefix
 	prefix      uint64          // every record below is committed
-	stored      uint64          // checkpoint in the page cache
+	stored      uint64          // checkpoint in the page cache, as far as is known: the file has this one or a later one
 	storedAt    int64
 	synced      uint64 // checkpoint on the disk
+	opened      bool   // in this life
 }
 
 // newWALShadow returns the shadow of an empty log, whose first record will be number 1.
 func newWALShadow() walShadow {
-	return walShadow{confirmed: map[uint64]bool{}, durable: 1, acceptedEnd: 1, prefix: 1, stored: 1, synced: 1}
+	return walShadow{confirmed: map[uint64]bool{}, durable: 1, acceptedEnd: 1, prefix: 1, stored: 1, synced: 1, opened: true}
+}
+
+// began is told that a life begins. One before it that never opened the log may have failed at syncing the checkpoint,
+// without a word of it; then the page cache may have gone back.
+func (s *walShadow) began() {
+	if !s.opened {
+		s.stored = s.synced
+	}
+	s.opened = false
+}
+
+// crashed is told that the process died.
+func (s *walShadow) crashed(power bool) {
+	if power {
+		s.stored = s.synced
+	}
 }
 
 // accepted is told that a produce is about to be answered 202.
@@ -60,6 +77,8 @@ func (s *walShadow) see(v wal.Event, now int64) error {
 	case wal.CheckpointSynced:
 		if v.Err == nil {
 			s.synced = max(s.synced, v.Seq)
+		} else {
+			s.stored = s.synced // the page cache may have gone back to it, until the next store
 		}
 	case wal.SegmentRemoved:
 		if v.Err == nil && v.Next > s.synced {
@@ -75,10 +94,12 @@ func (s *walShadow) recovered(v wal.Recovered) error {
 		return model.Violate("INV-02", "the recovered ingress log ends at %d, record %d had got a 202", v.Next, s.acceptedEnd-1)
 	case v.Checkpoint > s.prefix:
 		return model.Violate("INV-03", "recovered checkpoint %d passes record %d, whose commit is not confirmed", v.Checkpoint, s.prefix)
+	case v.Checkpoint < s.stored: // WAL-17, WAL-18
+		return model.Violate("INV-03", "the recovered checkpoint is %d, it had been %d", v.Checkpoint, s.stored)
 	case v.First > v.Checkpoint:
 		return model.Violate("INV-03", "the recovered ingress log begins at %d, its checkpoint is %d", v.First, v.Checkpoint)
 	}
-	s.durable = v.Next
+	s.durable, s.opened = v.Next, true
 	s.stored, s.synced = v.Checkpoint, max(s.synced, v.Checkpoint) // opening makes all of it durable
 	return nil
 }
