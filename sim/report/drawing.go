@@ -69,6 +69,7 @@ type held struct {
 	From   float64 `json:"a"`
 	To     float64 `json:"b"`
 	Offset int64   `json:"o"`
+	Due    float64 `json:"d"` // when it expires
 	How    string  `json:"k"`
 	Text   string  `json:"x"`
 
@@ -501,10 +502,10 @@ func (b *charts) see(e Event) {
 	case engine.Leased:
 		c := b.of(e.Node, v.Key.Topic, v.Key.Partition)
 		text := fmt.Sprintf("offset %d leased under nonce %s", v.Lease.Offset, nonce(v.Lease.Nonce))
-		c.Leases = append(c.Leases, held{From: at, To: at, Offset: v.Lease.Offset, How: "live", Text: text, expiry: v.Lease.Expiry, nonce: v.Lease.Nonce, open: true})
+		c.Leases = append(c.Leases, held{From: at, To: at, Due: due(e, v.Lease.Expiry), Offset: v.Lease.Offset, How: "live", Text: text, expiry: v.Lease.Expiry, nonce: v.Lease.Nonce, open: true})
 	case engine.LeaseExtended:
 		if l := b.of(e.Node, v.Key.Topic, v.Key.Partition).lease(v.Lease.Offset, v.Lease.Nonce); l != nil {
-			l.expiry = v.Lease.Expiry
+			l.expiry, l.Due = v.Lease.Expiry, due(e, v.Lease.Expiry)
 		}
 	case engine.Settled:
 		c := b.of(e.Node, v.Key.Topic, v.Key.Partition)
@@ -524,6 +525,9 @@ func (b *charts) see(e Event) {
 	}
 }
 
+// due is the true time at which the clock of the process shows expiry, but for drift.
+func due(e Event, expiry env.Instant) float64 { return seconds(e.At + expiry - e.Clock) }
+
 func (c *chart) lease(offset, nonce int64) *held {
 	for i := len(c.Leases) - 1; i >= 0; i-- {
 		if l := &c.Leases[i]; l.open && l.Offset == offset && l.nonce == nonce {
@@ -539,7 +543,7 @@ func (c *chart) end(offset, nonceOf int64, at float64, how string) {
 		l.end(at, how)
 		return
 	}
-	c.Leases = append(c.Leases, held{From: at, To: at, Offset: offset, How: how, Text: fmt.Sprintf("offset %d %s under nonce %s, which holds no lease", offset, how, nonce(nonceOf))})
+	c.Leases = append(c.Leases, held{From: at, To: at, Due: at, Offset: offset, How: how, Text: fmt.Sprintf("offset %d %s under nonce %s, which holds no lease", offset, how, nonce(nonceOf))})
 }
 
 func (b *charts) consumer(e Event, v committer.Event, at float64) {

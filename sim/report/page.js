@@ -7,13 +7,13 @@
     event: "#5b6675", lease: "#009e73", ack: "#e69f00", window: "#e69f00", writeout: "#00785a", prime: "#cc79a7", bad: "#d55e00", anchor: "#bfe3d6",
     recovering: "#f0e442", serving: "#cfe8dd", down: "#e3e6ea", crash: "#d55e00", power: "#1c2430",
     pause: "#cc79a7", starve: "#f0e442", fault: "#d55e00", stall: "#56b4e9",
-    acked: "#009e73", expired: "#e69f00", "given up": "#cc79a7", crashed: "#d55e00", live: "#56b4e9"
+    acked: "#009e73", expired: "#e69f00", "given up": "#cc79a7", crashed: "#d55e00", live: "#56b4e9", overdue: "#5b6675"
   };
   var LEGEND = [
     ["clients", ["produce", "consume", ["empty", "consume without a message"], "settle", ["call", "other call"], ["unanswered", "no answer"]]],
     ["files", ["write", "sync", "read", ["meta", "names and sizes"]]],
     ["consumer.ahead", [["window", "window write"], ["writeout", "writeout"], "prime", ["anchor", "is the anchor"], ["bad", "write over the anchor"]]],
-    ["leases", [["acked", "ended by ack"], "expired", "given up", ["crashed", "lost in a crash"], ["live", "alive at the end"]]],
+    ["leases", [["acked", "ended by ack"], "expired", "given up", ["crashed", "lost in a crash"], ["live", "alive at the end"], ["overdue", "past its expiry"]]],
     ["node", ["serving", "recovering", "down", ["crash", "process crash"], ["power", "power loss"], "pause", "starve", ["stall", "disk stall"]]]
   ];
   var INK = "#1c2430", SOFT = "#5b6675", LINE = "#e3e7eb", GUTTER = 210, ROW = 17;
@@ -306,6 +306,12 @@
       var x = Math.max(p.x(l.a), GUTTER), x2 = Math.max(Math.min(p.x(l.b), w - 6), x + 3);
       c.fillStyle = COLOURS[l.k] || COLOURS.live;
       c.fillRect(x, y(l.o) - thick / 2, x2 - x, thick);
+      if (l.b > l.d + 1e-6) { // it went on after its expiry
+        var over = Math.max(p.x(l.d), GUTTER);
+        c.fillStyle = COLOURS.overdue;
+        c.fillRect(over, y(l.o) - thick / 2, Math.max(x2 - over, 2), thick);
+        c.fillStyle = INK; c.fillRect(over - 1, y(l.o) - thick / 2 - 2, 2, thick + 4);
+      }
       p.hits.push([x, y(l.o) - Math.max(thick / 2, 3), x2, y(l.o) + Math.max(thick / 2, 3), l.x, l.a, l.b]);
     });
     c.restore();

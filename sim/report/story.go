@@ -258,6 +258,9 @@ func callWords(c workload.Call) string {
 	return fmt.Sprintf("%s to %s, answered after %v", text, c.Node, took)
 }
 
+// filesMax bounds how many files are named that a power loss changed.
+const filesMax = 5
+
 func crashWords(c Crashed) string {
 	if c.Kind == sim.ProcessCrash {
 		return "PROCESS CRASH: what was written stays in the page cache"
@@ -265,8 +268,11 @@ func crashWords(c Crashed) string {
 	l := c.Lost
 	text := fmt.Sprintf("POWER LOSS: of what was not synced %d sectors are lost and %d kept, %d writes torn, %d names lost, %d file sizes lost",
 		l.SectorsLost, l.SectorsKept, l.TornWrites, l.NamesLost, l.SizesLost)
-	if len(c.Files) > 0 {
-		text += "; " + strings.Join(c.Files, "; ")
+	if n := len(c.Files); n > 0 {
+		text += "; " + strings.Join(c.Files[:min(n, filesMax)], "; ")
+		if n > filesMax {
+			text += fmt.Sprintf("; and %d files more", n-filesMax)
+		}
 	}
 	return text
 }

@@ -91,9 +91,9 @@ func (s *search) bounds() error {
 	return nil
 }
 
-// steps lists values in [least, now), the lowest first.
+// steps lists values in [least, now): first large steps, which often succeed, last small ones.
 func steps(least, now int64) (list []int64) {
-	for _, v := range []int64{least, least + (now-least)/8, least + (now-least)/4, least + (now-least)/2, now - (now-least)/8, now - 1} {
+	for _, v := range []int64{least + (now-least)/8, least + (now-least)/4, least + (now-least)/2, least, now - (now-least)/8, now - 1} {
 		if v < now && v >= least && !slices.Contains(list, v) {
 			list = append(list, v)
 		}

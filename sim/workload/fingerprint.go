@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	listed  = regexp.MustCompile(`\[[^\]]*\]`)                                    // lists: of places, of offsets
-	numbers = regexp.MustCompile(`\b(0x[0-9a-f]+|\d+(\.\d+)?([a-zµ]+\d*)*)+|\d+`) // also durations: 1m2.5s
+	listed  = regexp.MustCompile(`\[[^\]]*\]`)                     // lists: of places, of offsets
+	numbers = regexp.MustCompile(`-?\b(0x[0-9a-f]+|\d[\d.a-zµ]*)`) // also durations: 1m2.5s
 	names   = regexp.MustCompile(`\b(n|topic|key|m)\d+\b|\bp\d{5}\b`)
 )
 

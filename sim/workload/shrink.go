@@ -18,10 +18,14 @@ const stepsFactor = 3
 // Shrink looks for a smaller case that fails with the same fingerprint. Of o it takes the budget, the workers and
 // the progress.
 func Shrink(ctx context.Context, c Case, o shrink.Options) (Case, shrink.Result, error) {
+	return shrinkWith(ctx, c, o, Run)
+}
+
+func shrinkWith(ctx context.Context, c Case, o shrink.Options, run func(Options) Result) (Case, shrink.Result, error) {
 	first := c.Options()
 	first.Record = true
-	r := Run(first)
-	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000}
+	r := run(first)
+	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000, world: run}
 	o.Run, o.Label, o.Least = at.run, at.label, leastLimits
 	all := at.outcome(r)
 	in := shrink.Input{Choices: r.Choices, Bounds: all.Bounds}
@@ -30,14 +34,14 @@ func Shrink(ctx context.Context, c Case, o shrink.Options) (Case, shrink.Result,
 		return c, res, err
 	}
 	c.Choices, c.Limits = res.Input.Choices, boundsToLimits(res.Input.Bounds)
-	final := c.Options()
-	c.saw(Run(final))
+	c.saw(run(c.Options()))
 	return c, res, nil
 }
 
 type shrinker struct {
 	c     Case
 	steps int64
+	world func(Options) Result
 }
 
 func (s *shrinker) options(in shrink.Input) Options {
@@ -50,7 +54,7 @@ func (s *shrinker) options(in shrink.Input) Options {
 	return o
 }
 
-func (s *shrinker) run(in shrink.Input) shrink.Outcome { return s.outcome(Run(s.options(in))) }
+func (s *shrinker) run(in shrink.Input) shrink.Outcome { return s.outcome(s.world(s.options(in))) }
 
 func (s *shrinker) outcome(r Result) shrink.Outcome {
 	return shrink.Outcome{
@@ -97,7 +101,7 @@ func (r *Result) Faults() int {
 // Neighbours varies single decisions of a failing case; see [shrink.Neighbours].
 func Neighbours(c Case, o shrink.NeighbourOptions) ([]shrink.Decision, error) {
 	r := Run(c.Options())
-	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000}
+	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000, world: Run}
 	bounds := limitsToBounds(r.Used)
 	if c.Limits != nil {
 		bounds = limitsToBounds(*c.Limits)
