@@ -86,7 +86,7 @@ func (e *Engine) recover() (err error) {
 	if err := e.makeDirs(); err != nil {
 		return err
 	}
-	clean, err := e.takeCleanMark()
+	mark, err := e.readCleanMark()
 	if err != nil {
 		return err
 	}
@@ -97,10 +97,16 @@ func (e *Engine) recover() (err error) {
 	if err := e.openWAL(); err != nil {
 		return err
 	}
+	if err := e.expect(mark); err != nil {
+		return err
+	}
+	if err := e.dropCleanMark(); err != nil {
+		return err
+	}
 	if e.committer, err = committer.Start(e.env, e.committerOptions()); err != nil {
 		return err
 	}
-	if !clean {
+	if mark == nil {
 		if err := e.touchConsumerFiles(); err != nil {
 			return err
 		}
@@ -112,7 +118,7 @@ func (e *Engine) recover() (err error) {
 	e.janitor.start()
 	e.reaper = newReaper(e)
 	e.reaper.start()
-	e.emit(Opened{Clean: clean})
+	e.emit(Opened{Clean: mark != nil})
 	return nil
 }
 
@@ -132,19 +138,6 @@ func (e *Engine) makeDirs() error {
 		return err
 	}
 	return e.root.Sync()
-}
-
-// takeCleanMark reports whether the last stop was graceful, and makes the mark's removal durable before
-// anything else changes: a crash from now on is an unclean stop.
-func (e *Engine) takeCleanMark() (bool, error) {
-	err := e.root.Remove(cleanFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, e.root.Sync()
 }
 
 func (e *Engine) openMetastore() error {
@@ -174,7 +167,7 @@ func (e *Engine) openWAL() error {
 	}
 	e.dispatcher = newDispatcher(e)
 	e.dispatcher.discard = e.isDeleted
-	o := wal.Options{SegmentBytes: e.opts.WALSegmentBytes, OnDurable: e.dispatcher.kick}
+	o := wal.Options{SegmentBytes: e.opts.WALSegmentBytes, Preallocate: e.opts.WALPreallocate, OnDurable: e.dispatcher.kick}
 	if e.opts.Listener != nil {
 		o.Event = func(v wal.Event) { e.opts.Listener(WAL{v}) }
 	}
@@ -235,18 +228,6 @@ func (e *Engine) closePartitions() (err error) {
 		}
 	}
 	return err
-}
-
-// markClean says durably that everything is on disk. A lost mark only costs a prime of each partition.
-func (e *Engine) markClean() error {
-	f, err := e.root.Create(cleanFile)
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return e.root.Sync()
 }
 
 // release gives up what a failed Open had taken.

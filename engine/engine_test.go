@@ -430,6 +430,14 @@ func TestConsumerStateBeyondTheLog(t *testing.T) {
 	require.NoError(t, e.Close())
 	require.NoError(t, os.Remove(filepath.Join(dir, "topics", "t", "p00000", fmt.Sprintf("%020d.log", 0))))
 
+	e = openReal(t, dir) // the graceful stop said how far the log went
+	var damaged *CorruptError
+	_, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: 0})
+	require.ErrorAs(t, err, &damaged)
+	require.Contains(t, damaged.File, "topics/t/p00000")
+	require.NoError(t, e.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, cleanFile))) // an operator accepts the loss
+
 	var clamped []FrontierClamped
 	e, err = Open(dir, Options{Listener: func(v Event) {
 		if c, ok := v.(FrontierClamped); ok {
@@ -450,4 +458,48 @@ func TestConsumerStateBeyondTheLog(t *testing.T) {
 	}
 	require.Equal(t, []FrontierClamped{{Key{"t", 0}, 4, 0}}, clamped)
 	require.NoError(t, e.Close())
+}
+
+// A graceful stop says how far the logs went, so that a file which was cut between two frames, or whose last frame rotted, is
+// not taken for what a crash leaves.
+func TestCleanMark(t *testing.T) {
+	dir := t.TempDir()
+	e := openReal(t, dir)
+	_, err := e.CreateTopic(TopicSpec{Name: "t", Partitions: 2})
+	require.NoError(t, err)
+	require.NoError(t, e.Produce(Message{Topic: "t", Partition: 0, Payload: []byte("kept")}))
+	_, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: 0, Wait: 10 * time.Second})
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
+	require.NoError(t, openReal(t, dir).Close()) // the partition is not opened, what is known of it is kept
+
+	mark := filepath.Join(dir, cleanFile)
+	raw, err := os.ReadFile(mark)
+	require.NoError(t, err)
+	m, err := decodeCleanMark(raw)
+	require.NoError(t, err)
+	require.Len(t, m.Partitions, 1)
+	require.EqualValues(t, 1, m.Partitions[0].HighWatermark)
+	require.EqualValues(t, 2, m.WALNext)
+	for i := range raw { // damaged anywhere, it is no mark
+		raw[i] ^= 1
+		_, err := decodeCleanMark(raw)
+		require.Error(t, err, "byte %d", i)
+		_, err = decodeCleanMark(raw[:i])
+		require.Error(t, err)
+		raw[i] ^= 1
+	}
+
+	wal := filepath.Join(dir, "ingress", "produce", fmt.Sprintf("%020d.wal", 1))
+	whole, err := os.ReadFile(wal)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(wal, nil, 0o600))
+	require.NoError(t, os.Remove(filepath.Join(dir, "ingress", "produce", "checkpoint")))
+	var damaged *CorruptError
+	for range 2 { // and again: nothing was forgotten
+		_, err = Open(dir, Options{})
+		require.ErrorAs(t, err, &damaged)
+	}
+	require.NoError(t, os.WriteFile(wal, whole, 0o600))
+	require.NoError(t, openReal(t, dir).Close())
 }

@@ -30,6 +30,8 @@ type (
 	Opened struct {
 		Clean bool // the last stop was graceful
 	}
+	// CleanMarkIgnored reports that the mark of a graceful stop is damaged; the stop counts as unclean.
+	CleanMarkIgnored struct{ Err error }
 	// Accepted reports that Produce is about to return nil for a message.
 	Accepted struct {
 		Key         Key
@@ -247,6 +249,7 @@ func (c Cause) String() string {
 }
 
 func (Opened) isEvent()              {}
+func (CleanMarkIgnored) isEvent()    {}
 func (Accepted) isEvent()            {}
 func (TopicCreated) isEvent()        {}
 func (Dispatched) isEvent()          {}

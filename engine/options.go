@@ -28,6 +28,9 @@ type Options struct {
 	SegmentBytes int64
 	// WALSegmentBytes is the size at which the ingress log rolls. Default 64 MiB.
 	WALSegmentBytes int64
+	// WALPreallocate has the files of the ingress log prepared ahead; see wal.Options.Preallocate. It makes produces
+	// quicker and takes up to two more files of WALSegmentBytes of disk space. Default off.
+	WALPreallocate bool
 	// MaxConsumerFiles bounds the consumer.ahead descriptors that are held open. Default: the smaller of
 	// 4096 and a quarter of the process's limit of open files, as far as the file system can tell (COM-33).
 	MaxConsumerFiles int

@@ -22,6 +22,7 @@ type partition struct {
 
 	log  *segment.Log // guarded by seat.mu, like the fields below
 	dir  vfs.Dir
+	end  int64 // how far the log went when it was last closed, or is known to have gone
 	gone error // why nothing is opened any more: ErrClosed, or errRetired
 
 	retired atomic.Bool  // gone is errRetired
@@ -110,7 +111,11 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 		dir.Close()
 		return nil, err
 	}
-	if err := p.clampConsumerState(dir, log.HighWatermark()); err != nil {
+	err = p.reaches(dir, log.HighWatermark())
+	if err == nil {
+		err = p.clampConsumerState(dir, log.HighWatermark())
+	}
+	if err != nil {
 		log.Close()
 		dir.Close()
 		return nil, err
@@ -217,6 +222,9 @@ func (p *partition) dropLog(failed *segment.Log) {
 // detach takes the open log out. It needs p.mu.
 func (p *partition) detach() (*segment.Log, vfs.Dir) {
 	log, dir := p.log, p.dir
+	if log != nil {
+		p.end = log.HighWatermark()
+	}
 	p.log, p.dir = nil, nil
 	p.topic.logs.set(p.index, nil)
 	return log, dir
