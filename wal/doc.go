@@ -14,26 +14,57 @@
 //	    all of it is below a checkpoint that is on the disk.
 //	W6  The segments are at any time, and after any crash, a run without a gap from the checkpoint on.
 //	W7  A log whose damage could have hit acknowledged records is not opened, and not touched.
+//	W8  Behind the frames of a segment the disk has nothing but zeros, the trailer, and what one unfinished
+//	    write has left. A file that is used again is zeros, durably, before it has the name of a segment, and its old
+//	    name is durably gone before a byte of it changes.
+//	W9  Preparing a segment fails no append by itself: without a prepared file the next segment grows.
 //
 // # Files
 //
 //	00000000000000000001.wal   segment, named by the number of its first record; frames of package record, back to back
 //	00000000000000048213.wal   the next one; no frame spans two
 //	checkpoint                 u64 big-endian: lowest number that is not done; overwritten in place
+//	next-segment.prep          the file of the next segment, being prepared or ready; no record in it counts
 //
-// A frame is drawn in package record. Every write of a segment is at its end, is followed by a sync before
+// A frame is drawn in package record. Every write of a segment is behind its last frame, is followed by a sync before
 // the next, and is at most one frame of the largest size long. The checkpoint's 8 bytes are in one
 // sector, so they are written whole or not at all; it is created when the log first opens, before anything
 // can be done.
 //
+// A segment that grows is frames and nothing else, so its magic is that of its first frame and its identity the number
+// in it. One that was prepared has zeros behind them, and a trailer with a magic, a version and the place where it
+// stands, drawn in package record:
+//
+//	0          frames      zeros       SegmentBytes        SegmentBytes + 16
+//	├──────────────────────┼───────────┼───────────────────┤
+//	                                     "NWPREP01", limit
+//
+// It is trimmed to its frames when the log rolls, is closed or is opened; a crash can undo that of a segment that is not
+// the last, and can leave the zeros without the trailer. So zeros behind the frames of such a segment mean
+// nothing; whether a record is missing is told by the number that the next one begins with.
+//
 // Files that no longer mean anything are removed by Open: a checkpoint.tmp, a segment that was being replaced
-// (*.wal.tmp) and a segment prepared ahead (next-segment.prep). Others are left alone.
+// (*.wal.tmp) and a prepared file, of which nobody knows what is on the disk. Others are left alone.
+//
+// # Preparing
+//
+// With Options.Preallocate a third task makes the file of the next segment once the active one is half full, or grows and
+// can be left before long. It writes zeros over all of it and syncs, in steps, then the trailer. Zeros, and not a run of
+// allocated blocks, because ext4 keeps a note of which of those were written and has to journal each change of it. When
+// compaction frees a segment and no file is there, that one is kept for it instead of being removed.
+//
+// Old frames could have been left in such a file and told by their lower numbers, which saves writing the zeros. But then a
+// sector that a torn write lost shows old bytes, and a damaged frame with good ones behind it could be either: damage to
+// the last 16 MiB of acknowledged records would have to be cut away. With zeros the rules for the end of a
+// segment are the same for both kinds, and as strict. What they cannot see in either is a last write of which
+// every sector reads as zeros.
 //
 // # Tasks
 //
 // The sync task alone writes segments. Appends stage their frames into the open one of two buffers, under a lock
 // that is held for the copy only, and park; meanwhile the task writes and syncs the other buffer. It
-// then moves the durable end, reports it, wakes the writers and takes what was staged. An append that finds the
+// then moves the durable end, reports it, wakes the writers and takes what was staged, after a moment in which
+// those it woke can stage again: see gather. An append that finds the
 // buffer full waits in line; nobody overtakes it. The checkpoint task syncs the checkpoint and removes
 // segments behind it. Readers open files of their own and never look beyond the durable end.
 //
@@ -45,11 +76,20 @@
 //	            written: all, a part or nothing of it is found; nobody was told. Synced: it is found.
 //	roll        create → directory sync → first write
 //	            created: the segment is there and empty, or not there; the one before it is complete.
+//	prepare     zeros → sync → … → trailer → sync
+//	            it does not have the name of a segment: the next Open removes it.
+//	roll into   rename → directory sync → trim the old one → first write
+//	a prepared  renamed: the file has its old name or that of a segment without a frame. Trimmed: the old segment ends with
+//	            its frames, or with zeros behind them.
 //	checkpoint  write → (up to 250 ms) → sync
 //	            written: a killed process finds it, a power failure may bring back an older one. The records
 //	            between are done and will be handed out again.
 //	compaction  checkpoint synced → remove oldest → directory sync → next
 //	            removed: the segment is gone or still there; all of it is below the checkpoint.
+//	recycling   checkpoint synced → rename oldest → directory sync → prepare
+//	            renamed: as removed. Before the sync nothing in it changes; after a failed one it is never used.
+//	close       trim → sync
+//	            trimmed: zeros behind the frames or none.
 //	open        look → cut → write again → sync → names → checkpoint → directory sync
 //	            every step can be repeated; none loses a record that the first look found.
 //
@@ -64,12 +104,13 @@
 // the kernel holds for clean and that no later sync will write. Nobody can tell whether that happened. So
 // the frames that may be affected, those at the end that one write can hold and that are not below the
 // checkpoint, are written again, byte for byte in their place, before the sync; likewise the checkpoint; and
-// a last segment without a byte gets a new file, since only its directory sync can have failed.
+// a last segment that nothing was written to gets a new file, since only its directory sync can have failed.
 //
 // # Files of the package
 //
 //   - log.go: Log, Open, Append, Close; batch.go: what is staged, and who waits for it
-//   - commit.go: the sync task: write, sync, announce, latch, roll
+//   - commit.go: the sync task: write, sync, announce, latch, roll; gather.go: how long a batch waits for writers
+//   - prepare.go: segments made ahead; rest.go: what follows the frames of a segment
 //   - checkpoint.go: the checkpoint and its task; compact.go: removal of segments
 //   - reader.go: Reader; scan.go: frames of a file, one after the other
 //   - load.go: what Open finds and repairs; tail.go: judging the end of the last segment
