@@ -40,7 +40,7 @@
 //
 // world.go (World, Run), choice.go (entropy, hash), task.go (coroutines, kill), ready.go and policy.go (who runs next),
 // timer.go (heap), park.go (the backend of env), clock.go, machine.go, process.go, crash.go, fs.go (vfs over
-// sim/disk), faults.go, network.go, stats.go, errors.go, watchdog.go, log.go.
+// sim/disk), faults.go, network.go, stats.go, errors.go, watchdog.go, log.go, trace.go (being watched).
 //
 // A World belongs to one goroutine at a time. Worlds share nothing and run in parallel.
 package sim

@@ -3,7 +3,11 @@
 //
 //	narad-sim                 the node profile over many seeds, on all cores
 //	narad-sim -seed 42        replays one world with its event log
-//	narad-sim -twice          runs every seed twice and compares the trace hashes
+//	narad-sim -twice          runs every seed twice and compares the trace hashes; where they differ, finds the first difference
+//	narad-sim -seed 42 -shrink -o plan.json
+//	                          looks for a smaller world that fails alike
+//	narad-sim -plan plan.json replays it; with -explain, -report FILE, -neighbours N, -until T and -regression DIR it shows
+//	                          and keeps the failure (docs/simulator.md)
 //	narad-sim mutants         plants known bugs, one at a time, and reports which check catches each
 //
 // It exits with 0 when nothing was violated, with 1 when something was, and with 2 when it was used wrongly.

@@ -73,7 +73,7 @@ func (r *Recording) HTML(w io.Writer) error {
 	}
 	p := page{
 		Failed: r.Result.Err != nil, Focus: f, About: f.String(), State: r.State, Reproduce: r.reproduce(),
-		Data: template.JS(data), Script: template.JS(pageJS), Facts: r.facts(), Summary: r.summary(), //nolint:gosec // our own
+		Data: template.JS(data), Script: template.JS(pageJS), Facts: r.facts(), Summary: r.summary(),
 	}
 	p.Title = "no violation"
 	if p.Failed {

@@ -7,5 +7,6 @@
 //
 // Files: run.go (Options, Run, Result), plan.go (what a seed draws), node.go (a node and its restarts),
 // producer.go, consumer.go, nemesis.go, faults.go (disks that fail for a while), drain.go, campaign.go (many seeds on all
-// cores).
+// cores); limits.go, shrink.go, fingerprint.go (smaller worlds that fail alike), case.go (plan files), watch.go and view.go (seeing
+// a run).
 package workload
