@@ -21,7 +21,6 @@ const (
 	produceDir   = "ingress/produce"
 	metastoreDir = "metastore"
 	lockFile     = "lock"
-	cleanFile    = "clean" // exists exactly after a graceful stop
 )
 
 // Engine is one node's queue: topics, partitions, and the messages in them. All methods may be called from

@@ -14,6 +14,7 @@ import (
 
 	"narad/env"
 	"narad/inflight"
+	"narad/internal/cleanmark"
 	"narad/sim"
 	"narad/vfs"
 )
@@ -436,7 +437,7 @@ func TestConsumerStateBeyondTheLog(t *testing.T) {
 	require.ErrorAs(t, err, &damaged)
 	require.Contains(t, damaged.File, "topics/t/p00000")
 	require.NoError(t, e.Close())
-	require.NoError(t, os.Remove(filepath.Join(dir, cleanFile))) // an operator accepts the loss
+	require.NoError(t, os.Remove(filepath.Join(dir, cleanmark.Name))) // an operator accepts the loss
 
 	var clamped []FrontierClamped
 	e, err = Open(dir, Options{Listener: func(v Event) {
@@ -473,19 +474,19 @@ func TestCleanMark(t *testing.T) {
 	require.NoError(t, e.Close())
 	require.NoError(t, openReal(t, dir).Close()) // the partition is not opened, what is known of it is kept
 
-	mark := filepath.Join(dir, cleanFile)
+	mark := filepath.Join(dir, cleanmark.Name)
 	raw, err := os.ReadFile(mark)
 	require.NoError(t, err)
-	m, err := decodeCleanMark(raw)
+	m, err := cleanmark.Decode(raw)
 	require.NoError(t, err)
 	require.Len(t, m.Partitions, 1)
 	require.EqualValues(t, 1, m.Partitions[0].HighWatermark)
 	require.EqualValues(t, 2, m.WALNext)
 	for i := range raw { // damaged anywhere, it is no mark
 		raw[i] ^= 1
-		_, err := decodeCleanMark(raw)
+		_, err := cleanmark.Decode(raw)
 		require.Error(t, err, "byte %d", i)
-		_, err = decodeCleanMark(raw[:i])
+		_, err = cleanmark.Decode(raw[:i])
 		require.Error(t, err)
 		raw[i] ^= 1
 	}

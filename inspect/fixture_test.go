@@ -11,6 +11,7 @@ import (
 
 	"narad/committer"
 	"narad/env"
+	"narad/internal/cleanmark"
 	"narad/metastore"
 	"narad/record"
 	"narad/vfs"
@@ -35,7 +36,7 @@ const (
 )
 
 // checksummed are the files in which no byte can change unnoticed.
-var checksummed = []string{wal1, wal2, log1, log2, snapFile, jourFile, idFile}
+var checksummed = []string{wal1, wal2, log1, log2, snapFile, jourFile, idFile, "clean"}
 
 // fixture makes the store and returns it in memory.
 func fixture(t testing.TB) *memory {
@@ -52,7 +53,9 @@ func writeFixture(t testing.TB, dir string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	put("lock", nil)
-	put("clean", nil)
+	mark, err := cleanmark.Encode(cleanmark.Mark{WALNext: 9, Partitions: []cleanmark.End{{ID: fixtureID, Partition: 0, HighWatermark: 16}}})
+	require.NoError(t, err)
+	put("clean", mark)
 	put(wal1, walBytes(1, 4))
 	put(wal2, walBytes(5, 4))
 	put(pointFile, binary.BigEndian.AppendUint64(nil, 7))

@@ -277,7 +277,11 @@ func (x *inspector) single(d vfs.Dir, info vfs.Info) (*Node, error) {
 		x.snapshotFile(n, x.slurp(d, n))
 	case KindJournal:
 		x.journalFile(n, x.slurp(d, n))
-	case KindClean, KindLock:
+	case KindIndex:
+		x.indexFile(d, n)
+	case KindClean:
+		x.cleanMarkFile(d, n)
+	case KindLock:
 		x.markFile(n)
 	case KindLeftover:
 		x.leftover(n)

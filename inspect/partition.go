@@ -33,6 +33,8 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 		case c.Kind == KindLog:
 			x.partitionLog(d, c, bases, at, &stamp, p)
 			at++
+		case c.Kind == KindIndex:
+			x.indexFile(d, c)
 		case c.Kind == KindAhead:
 			ahead = c
 			x.aheadFile(d, c, o)

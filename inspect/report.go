@@ -89,6 +89,7 @@ const (
 	KindWAL          Kind = "wal_segment"
 	KindCheckpoint   Kind = "wal_checkpoint"
 	KindLog          Kind = "log_segment"
+	KindIndex        Kind = "log_index"
 	KindAhead        Kind = "consumer_ahead"
 	KindOffset       Kind = "consumer_offset"
 	KindIncarnation  Kind = "incarnation"

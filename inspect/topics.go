@@ -22,7 +22,9 @@ func (x *inspector) dataDirectory(d vfs.Dir, n *Node, entries []vfs.Info) {
 			x.sub(d, c, x.ingressParent)
 		case e.Dir && e.Name == metastoreName:
 			x.sub(d, c, x.metastoreDirectory)
-		case !e.Dir && (c.Kind == KindClean || c.Kind == KindLock):
+		case !e.Dir && c.Kind == KindClean:
+			x.cleanMarkFile(d, c)
+		case !e.Dir && c.Kind == KindLock:
 			x.markFile(c)
 		case e.Dir && e.Name == ".moves":
 			c.Kind = KindOther

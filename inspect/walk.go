@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"narad/committer"
+	"narad/internal/cleanmark"
 	"narad/metastore"
+	"narad/segment"
 	"narad/vfs"
 	"narad/wal"
 )
@@ -63,6 +65,16 @@ func parseDigits(s string) (int64, bool) {
 	return n, err == nil
 }
 
+// isIndexName reports whether a name is that of the index of a sealed segment.
+func isIndexName(name string) bool {
+	base, ok := strings.CutSuffix(name, ".idx")
+	if !ok {
+		return false
+	}
+	_, ok = parseLogName(base + ".log")
+	return ok
+}
+
 // kindOfFile tells a file by its name.
 func kindOfFile(name string) Kind {
 	_, isWAL := wal.ParseSegmentName(name)
@@ -72,6 +84,8 @@ func kindOfFile(name string) Kind {
 		return KindWAL
 	case isLog:
 		return KindLog
+	case isIndexName(name):
+		return KindIndex
 	case strings.HasSuffix(name, tmpSuffix) || name == "next-segment.prep":
 		return KindLeftover
 	case name == "hwm" || name == "move.marker" || name == "admin-password" || strings.HasPrefix(name, "fanout-") && strings.HasSuffix(name, ".offset"):
@@ -205,14 +219,42 @@ func (x *inspector) leftover(n *Node) {
 
 func (x *inspector) markFile(n *Node) {
 	switch n.Kind {
-	case KindClean:
-		n.Summary = "the last stop was graceful"
 	case KindLock:
 		n.Summary = "held while a broker runs; it stays behind"
 	}
 	if n.Size > 0 {
 		x.warn(n, 0, "mark-not-empty", fmt.Sprintf("the file has %d bytes; Narad leaves it empty", n.Size), "None: only that it exists counts.")
 	}
+}
+
+// cleanMarkFile looks at the mark of a graceful stop, which says how far the logs went.
+func (x *inspector) cleanMarkFile(d vfs.Dir, n *Node) {
+	b := x.slurp(d, n)
+	if b == nil {
+		return
+	}
+	m, err := cleanmark.Decode(b)
+	if err != nil {
+		n.Summary = "damaged mark of a graceful stop"
+		x.damage(n, 0, n.Size, "clean-mark", err.Error(), "The last stop counts as unclean: every consumer.ahead is synced again, and nobody notices whether a log is shorter than it was.", adviceKeep)
+		return
+	}
+	n.Summary = fmt.Sprintf("the last stop was graceful; the ingress log ended before record %d, the ends of %s are known", m.WALNext, plural(int64(len(m.Partitions)), "partition log", "partition logs"))
+}
+
+// indexFile looks at the index of a sealed segment: a hint, which the broker checks and makes anew.
+func (x *inspector) indexFile(d vfs.Dir, n *Node) {
+	b := x.slurp(d, n)
+	if b == nil {
+		return
+	}
+	index, err := segment.ParseIndex(b)
+	if err != nil {
+		n.Summary = "index that does not count"
+		x.note(n, 0, "index-ignored", err.Error(), "None: the broker makes the index anew from its segment.")
+		return
+	}
+	n.Summary = fmt.Sprintf("index of the offsets %d to %d, %s", index.Base, index.End-1, plural(int64(len(index.Entries)), "entry", "entries"))
 }
 
 // sub looks into a directory below d.

@@ -17,6 +17,7 @@ import (
 // here; one that is still to come may be.
 const lattice = `
 NONE < vfs # a disk knows neither time nor tasks, so it can be simulated below both
+NONE < internal/cleanmark # the bytes of one small file
 NONE < record # bytes in, bytes out: formats are fuzzed and read without any world
 vfs < env # the world knows no queue, so every queue runs in any world
 vfs < vfs/vfstest # the suite of every disk knows none of them
@@ -25,8 +26,8 @@ env < env/envtest # the suite of every world knows none of them
 env, record < wal, segment # each log owns its files alone; siblings meet in engine only
 env, record < inflight, committer # leases and offsets are tested without each other; siblings meet in engine only
 env < metastore # names of topics are kept without knowing what a topic does
-wal, segment, inflight, committer, metastore < engine # the engine runs inside the simulator: no socket, no simulator, no front
-wal, segment, committer, metastore < inspect # files are read without a broker, in the words of their owners; it runs nothing
+wal, segment, inflight, committer, metastore, internal/cleanmark < engine # the engine runs inside the simulator: no socket, no simulator, no front
+wal, segment, committer, metastore, internal/cleanmark < inspect # files are read without a broker, in the words of their owners; it runs nothing
 engine < cluster # nodes meet above the engine of each; the front is above both
 engine, cluster < server # a front is thin and real: nothing of the simulator is in production
 NONE < client # a client speaks HTTP and shares no code with what it talks to
