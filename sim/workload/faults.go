@@ -19,12 +19,12 @@ func diskFaults(w *sim.World, p *plan) {
 // fewFiles: many partitions share very few descriptors of consumer.ahead, and paths fail to be looked up now and then.
 func fewFiles(w *sim.World, p *plan) {
 	p.Files = 1 + w.Choose(3)
-	p.LookupErrors = w.Choose(2) == 0
+	p.LookupErrors = w.Choose(3) > 0
 	p.Interval = pick(w, 300*time.Millisecond, time.Second, 3*time.Second)
 	p.Producers = 2 + w.Choose(3)
 	p.Consumers = 3 + w.Choose(6)
-	p.Think = pick(w, 30*time.Millisecond, 100*time.Millisecond)
-	p.Traffic = min(p.Traffic, 25*time.Second)
+	p.Think = pick(w, 60*time.Millisecond, 150*time.Millisecond)
+	p.Traffic = min(p.Traffic, 15*time.Second)
 	for i := range p.Topics {
 		p.Topics[i].Partitions = 4 + w.Choose(8)
 	}
@@ -103,7 +103,7 @@ func (n *node) faultWindows() {
 func (n *node) lookupErrors() {
 	r := n.run
 	for !r.stopping {
-		r.e.Sleep(r.duration(0, 2*time.Second))
+		r.e.Sleep(r.duration(0, 600*time.Millisecond))
 		if n.engine == nil || n.stopping || r.stopping {
 			continue
 		}
