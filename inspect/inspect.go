@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"narad/env"
+	"narad/internal/cleanmark"
 	"narad/metastore"
 	"narad/record"
 	"narad/vfs"
@@ -75,6 +76,7 @@ type inspector struct {
 	perFile map[string]int // findings so far
 	records int            // in the report so far
 	clean   bool           // the last stop was graceful
+	mark    cleanmark.Mark // how far the logs went then; zero when that is not known
 	topics  map[string]metastore.Topic
 	known   bool // topics is what the metastore holds
 }
@@ -89,6 +91,7 @@ func (x *inspector) enter() (unlock func(), err error) {
 	}
 	if _, err := root.Stat(cleanName); err == nil {
 		x.clean = true
+		x.readMark(root)
 	}
 	if !x.o.Verify {
 		return unlock, root.Close()
@@ -352,4 +355,21 @@ func (a alias) Open(name string) (vfs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
 	return a.Dir.Open(a.file)
+}
+
+// readMark reads how far the logs went at the graceful stop. Its damage is reported with the file.
+func (x *inspector) readMark(root vfs.Dir) {
+	if b, err := vfs.ReadFile(root, cleanName, cleanmark.SizeMax); err == nil {
+		x.mark, _ = cleanmark.Decode(b)
+	}
+}
+
+// endOf returns the high watermark that a partition had at the graceful stop, 0 when it is not known.
+func (x *inspector) endOf(o owner) int64 {
+	for _, p := range x.mark.Partitions {
+		if p.ID == o.incarnation && p.Partition == o.partition {
+			return p.HighWatermark
+		}
+	}
+	return 0
 }

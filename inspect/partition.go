@@ -45,6 +45,10 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 			x.stray(d, c)
 		}
 	}
+	if end := x.endOf(o); p.HighWatermark < end && x.report.Totals.Unread == unread {
+		x.damage(n, -1, 0, "log-shorter-than-it-was", fmt.Sprintf("the log ended before offset %d at the graceful stop and ends before %d now", end, p.HighWatermark),
+			"The broker refuses every call to this partition, until the log is restored or the file clean is removed.", adviceLost)
+	}
 	if x.report.Totals.Unread == unread {
 		x.settled(d, n, ahead, offset, o)
 	}

@@ -116,6 +116,8 @@ func TestFindings(t *testing.T) {
 		{"unknown file", crash.with("topics/orders/p00000/core", nil), "unknown", "topics/orders/p00000/core", -1, SeverityWarning},
 		{"unknown directory", crash.with("backup/", nil), "unknown", "backup", -1, SeverityWarning},
 		{"file of another release", crash.with("topics/orders/p00000/hwm", nil), "other-release", "topics/orders/p00000/hwm", -1, SeverityNote},
+		{"last segment missing after a stop", clean.without(log2), "log-shorter-than-it-was", "topics/orders/p00000", -1, SeverityDamage},
+		{"last ingress segment missing after a stop", clean.without(wal2).with(pointFile, binary.BigEndian.AppendUint64(nil, 3)), "wal-shorter-than-it-was", "ingress/produce", -1, SeverityDamage},
 		{"mark with other contents", crash.with("clean", []byte("x")), "clean-mark", "clean", 0, SeverityDamage},
 		{"lock with contents", crash.with("lock", []byte("x")), "mark-not-empty", "lock", 0, SeverityWarning},
 		{"no ingress log", crash.without("ingress/"), "missing-directory", ".", -1, SeverityDamage},

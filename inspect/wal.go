@@ -26,7 +26,7 @@ func (x *inspector) ingressDirectory(d vfs.Dir, n *Node, entries []vfs.Info) {
 			needed = i
 		}
 	}
-	in := &Ingress{}
+	in, unread := &Ingress{}, x.report.Totals.Unread
 	n.Ingress = in
 	ing := &ingest{}
 	at := 0
@@ -55,6 +55,10 @@ func (x *inspector) ingressDirectory(d vfs.Dir, n *Node, entries []vfs.Info) {
 	}
 	if len(segments) == 0 {
 		in.First, in.Next = 1, 1
+	}
+	if end := x.mark.WALNext; in.Next < end && x.report.Totals.Unread == unread {
+		x.damage(n, -1, 0, "wal-shorter-than-it-was", fmt.Sprintf("the ingress log ended before record %d at the graceful stop and ends before %d now", end, in.Next),
+			"The broker refuses to start, until the log is restored or the file clean is removed.", adviceLost)
 	}
 	x.ingressSummary(n, point)
 	if checkpoint != nil {
