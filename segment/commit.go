@@ -174,7 +174,7 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	}
 	l.env.Point("segment: read back, not visible")
 	base := l.publish(active, w)
-	l.opt.Event(Committed{Base: base, Next: w.next, Records: int(w.next - base), Bytes: w.bytes})
+	l.opt.Event(Committed{Base: base, Next: w.next, Records: int(w.next - base), Bytes: w.bytes, StampMs: w.stamp})
 	l.env.Point("segment: visible, not confirmed")
 	l.opt.OnAdvance()
 	return base, nil

@@ -7,6 +7,7 @@ type (
 	// Recovered tells that Open succeeded.
 	Recovered struct {
 		Next    int64 // the high watermark
+		Oldest  int64 // the lowest offset held
 		TailCut int64 // bytes of a torn tail cut off
 		Gap     int64 // offsets found unreadable in the newest segment
 	}
@@ -15,6 +16,7 @@ type (
 		Base, Next int64
 		Records    int
 		Bytes      int64 // of frames
+		StampMs    int64 // commit time of the records, unix milliseconds
 	}
 	// CommitFailed tells that a commit was not confirmed and what of it was written is hidden.
 	CommitFailed struct{ Err error }

@@ -150,7 +150,7 @@ func (l *Log) reopen() (Recovered, error) {
 	}
 	l.oldest.Store(l.segs[0].base)
 	l.hw.Store(next)
-	r := Recovered{Next: next, TailCut: size - end}
+	r := Recovered{Next: next, Oldest: l.oldest.Load(), TailCut: size - end}
 	for _, d := range lost {
 		r.Gap += d.to - d.from
 	}

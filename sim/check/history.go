@@ -119,6 +119,9 @@ func (n *Node) Histories(budget time.Duration) (v Verdict) {
 // that is not. What was under way then was answered by then or not: whether it took effect does not matter any more.
 func (c *copyHistory) upTo(p *part, now int64) []porcupine.Operation {
 	if !p.gone {
+		if c.offset < p.kept.low {
+			return c.ops // retention removed it, settled or not
+		}
 		return c.final(now)
 	}
 	var ops []porcupine.Operation

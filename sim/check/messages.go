@@ -56,6 +56,7 @@ type message struct {
 	// deliveries counts what clients received; copies are the offsets it was seen at.
 	deliveries int
 	acked      bool // a client's ack was answered ok
+	expired    bool // retention removed all its copies
 	ackUnknown bool // or not answered
 	copies     map[place]bool
 }
@@ -195,6 +196,9 @@ func (m *Messages) Acked(id int, known bool) {
 func (m *Messages) Lost() error {
 	for id := range m.list {
 		e := &m.list[id]
+		if e.expired {
+			continue
+		}
 		if at, deleted := m.gone[topicOf{e.node, e.topic}]; deleted && at >= e.first {
 			continue
 		}

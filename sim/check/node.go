@@ -44,6 +44,9 @@ type Node struct {
 	ticks       tickShadow
 	cycle       lifecycle
 
+	age retention
+	// Removed counts what retention did.
+	Removed Gone
 	// Causes counts redeliveries by what ended the lease before.
 	Causes map[model.Ending]int
 	// Goals counts the situations S-nn that were reached.
@@ -66,6 +69,8 @@ type part struct {
 	allReserved bool            // the last reserve found everything in the window leased or settled
 	opened      int             // the life in which the log was opened last
 	dispatched  uint64          // highest sequence number committed in this life
+
+	kept kept // the age of its records
 
 	gone     bool  // its incarnation is durably gone
 	goneAt   int64 // true time
@@ -166,6 +171,7 @@ func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
 		p.crashCopies(n.now())
 	}
 	n.endGone()
+	n.endRetention(false)
 	if power && n.now()-n.log.storedAt < int64(250*time.Millisecond) && n.log.stored > n.log.synced {
 		n.Goal("S-41") // power loss within 250 ms of a checkpoint store
 	}
@@ -184,6 +190,7 @@ func (n *Node) Stopped() {
 		p.crashCopies(n.now()) // leases are forgotten all the same (REC-08)
 	}
 	n.endGone()
+	n.endRetention(true)
 }
 
 // Closing tells that a graceful stop has begun.
@@ -203,6 +210,7 @@ const pauseSpacing = 10 * time.Second
 func (n *Node) now() int64 { return int64(n.World.Now()) }
 
 func (n *Node) see(v engine.Event) {
+	n.seeRetention(v)
 	switch v := v.(type) {
 	case engine.Opened:
 		n.serving, n.booted = true, n.World.Now()
@@ -321,9 +329,6 @@ func (n *Node) seeShard(v engine.Event) {
 	case engine.CorruptSkipped:
 		p := n.parts[v.Key]
 		n.failPart(p, model.Violate("INV-02", "offset %d was skipped as corrupt although no corruption was injected: %v", v.Offset, v.Err))
-	case engine.FrontierJumped:
-		p := n.parts[v.Key]
-		n.failPart(p, model.Violate("INV-29", "the frontier jumped to %d although nothing was deleted", v.Oldest))
 	case engine.FrontierClamped:
 		p := n.parts[v.Key]
 		n.failPart(p, model.Violate("INV-11", "the recovered frontier %d lies beyond the log's end %d", v.Frontier, v.HW))
@@ -339,7 +344,7 @@ func (n *Node) leased(p *part, v engine.Leased) {
 	var why model.Ending
 	var err error
 	if v.Incarnation == p.topic.ID {
-		why, err = p.model.Reserve(v.Lease.Offset, lease, int64(v.At), v.Oldest, v.HW, inFlight, ahead)
+		why, err = p.model.Reserve(v.Lease.Offset, lease, int64(v.At), p.lowest(v), v.HW, inFlight, ahead)
 	} else {
 		n.foreign(p, v)
 		why, err = p.model.ReserveUnseen(v.Lease.Offset, lease, int64(v.At), inFlight, ahead)

@@ -147,6 +147,8 @@ func (c *consumer) refused(err error) {
 	switch {
 	case errors.Is(err, engine.ErrEmpty), errors.Is(err, engine.ErrClosed), errors.Is(err, engine.ErrCancelled):
 	case errors.Is(err, engine.ErrTopicNotFound) && c.node.run.plan.Churn > 0:
+	case errors.Is(err, engine.ErrLeaseGone), errors.Is(err, engine.ErrOffsetGone):
+		c.node.run.fail("INV-29", "%s: consume from %s was answered 410, the consumer holds no handle: %v", c.node.name, c.spec.Name, err)
 	case c.node.run.plan.ReadErrors > 0: // the disk answers so
 	case (c.node.run.plan.FaultGap > 0 || c.node.run.plan.LookupErrors) && ioError(err):
 	default:
@@ -173,6 +175,7 @@ func (c *consumer) replay() {
 		if offset < before && r.plan.Churn == 0 {
 			r.fail("INV-04", "%s: replay of offset %d of %s/%d found nothing, the high watermark was %d (Q-50)", n.name, offset, c.spec.Name, partition, before)
 		}
+	case errors.Is(err, engine.ErrOffsetGone) && offset < n.check.Low(c.spec.Name, partition):
 	default:
 		c.refused(err)
 	}

@@ -26,6 +26,7 @@ var flavours = []flavour{
 	{ChurnProfile, 8, churn},
 	{DiskFaultProfile, 7, diskFaults},
 	{FewFilesProfile, 5, fewFiles},
+	{RetentionProfile, 4, shortRetention},
 	{ParkedProfile, 0, manyParked},
 }
 

@@ -183,7 +183,7 @@ func (n *node) createTopic(spec engine.TopicSpec) (exists bool) {
 // watch looks, now and then, whether leases end in time (INV-23).
 func (n *node) watch() {
 	for !n.run.stopping {
-		n.run.e.Sleep(700 * time.Millisecond)
+		n.run.e.Sleep(n.run.plan.every(700 * time.Millisecond))
 		if n.engine == nil || n.check.Closed() {
 			continue
 		}
@@ -194,7 +194,7 @@ func (n *node) watch() {
 // watchQuiet looks, whenever all is at rest, for what should not be (INV-17, INV-18).
 func (n *node) watchQuiet() {
 	for !n.run.stopping {
-		n.run.e.Sleep(37 * time.Millisecond)
+		n.run.e.Sleep(n.run.plan.every(37 * time.Millisecond))
 		if n.engine != nil && !n.check.Closed() && n.proc.Quiet() {
 			n.check.Quiet(n.proc.Env().Now())
 		}

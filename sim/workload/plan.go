@@ -35,6 +35,8 @@ type plan struct {
 	// LookupErrors: now and then a path of consumer state cannot be looked up.
 	LookupErrors bool
 	IdleAfter    time.Duration // when unused partitions are closed; 0: the default
+	Retention    time.Duration // of the topics; 0: for ever
+	WallJumps    bool
 	Grid         time.Duration // not 0: what clients do happens at multiples of it, so that much happens at once
 	Flavour      string        // which of the flavours was mixed in
 	Habits       habits
@@ -57,8 +59,8 @@ type habits struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t habits=%+v",
-		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Habits)
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Habits)
 }
 
 // policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.

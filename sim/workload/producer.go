@@ -54,7 +54,11 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 			r.messages.Attempted(id)
 		}
 		r.watch.produces(r, ids)
-		switch n.call("produce", patience, func(eng *engine.Engine) { err = send(eng, messages) }) {
+		switch n.call("produce", patience, func(eng *engine.Engine) {
+			if err = send(eng, messages); err == nil {
+				n.check.AcceptedAs(messages[0].Topic, ids)
+			}
+		}) {
 		case unsent:
 			for _, id := range ids {
 				r.messages.Unsent(id)

@@ -30,6 +30,7 @@ const (
 	DiskFaultProfile Profile = "diskfault" // writes and syncs that fail for a while
 	FewFilesProfile  Profile = "fewfiles"  // many partitions, few descriptors, lookups that fail
 	ChurnProfile     Profile = "churn"     // topics that are deleted, recreated, purged and altered
+	RetentionProfile Profile = "retention" // hours under a retention of one hour
 	ParkedProfile    Profile = "parked"    // ten thousand parked consumers
 )
 
@@ -141,7 +142,7 @@ func (r *run) drive() error {
 		r.addNode(fmt.Sprintf("n%d", i+1))
 	}
 	r.w.Go("story", r.story)
-	if err := r.w.Run(r.watch.limit(r.plan.Traffic + 2*drainLimit)); err != nil {
+	if err := r.w.Run(r.watch.limit(r.plan.Traffic + 3*r.plan.Retention + 2*r.drainLimit())); err != nil {
 		return err
 	}
 	for _, n := range r.nodes {
@@ -153,6 +154,9 @@ func (r *run) drive() error {
 		if err := n.topics.judge(n.name); err != nil {
 			return err
 		}
+	}
+	for _, n := range r.nodes {
+		n.check.Expire()
 	}
 	if err := r.messages.Lost(); err != nil {
 		return err
@@ -181,6 +185,13 @@ func (r *run) story() {
 		}
 		if r.plan.Churn > 0 {
 			r.clients.Go(n.name+" operator", n.operateLoop)
+		}
+		if r.plan.Retention > 0 {
+			r.clients.Go(n.name+" rush", n.rushLoop)
+			r.clients.Go(n.name+" ages", n.watchAges)
+		}
+		if r.plan.WallJumps {
+			r.clients.Go(n.name+" wall clock", n.clockLoop)
 		}
 		if r.plan.Parked > 0 {
 			r.clients.Go(n.name+" parked", n.parkLoop)

@@ -1,0 +1,96 @@
+package workload
+
+import (
+	"time"
+
+	"narad/engine"
+	"narad/sim"
+)
+
+// shortRetention: hours of sparse traffic under a retention of one hour, consumers that stay away for so long that they fall
+// behind, and in some worlds a wall clock that jumps.
+func shortRetention(w *sim.World, p *plan) {
+	p.Retention = time.Hour
+	p.Traffic = 3*time.Hour + w.Duration(0, 150*time.Minute)
+	p.Producers = 1 + w.Choose(2)
+	p.Think = pick(w, time.Minute, 4*time.Minute, 15*time.Minute)
+	p.Consumers = 1 + w.Choose(3)
+	p.Pause = pick(w, 20*time.Minute, time.Hour, 150*time.Minute)
+	p.Wait = pick(w, 4*time.Second, 30*time.Second)
+	p.Crashes = 1 + w.Choose(5)
+	p.Segment = pick[int64](w, 64<<20, 64<<20, 1<<14, 1<<12)
+	p.Size = pick(w, 50, 3000)
+	p.IdleAfter = pick(w, 0, 10*time.Second, 10*time.Minute)
+	p.WallJumps = w.Choose(3) == 0
+	p.Habits.Replay = 20
+	p.Habits.Late = 0
+	for i := range p.Topics {
+		p.Topics[i].RetentionMs = time.Hour.Milliseconds()
+		p.Topics[i].Visibility = pick(w, 5*time.Second, 2*time.Minute, 80*time.Minute)
+	}
+}
+
+// rushLoop lets several consumers come at the same instant, so that they meet at a retention gap.
+func (n *node) rushLoop() {
+	r := n.run
+	n.createTopics()
+	for !r.stopping {
+		r.nap(r.w.Duration(0, 80*time.Minute))
+		n.call("rush", time.Minute, n.rush)
+	}
+}
+
+func (n *node) rush(eng *engine.Engine) {
+	r := n.run
+	c := n.newConsumer(r.w.Choose(len(r.plan.Topics)))
+	c.partition = int32(r.w.Choose(c.spec.Partitions))
+	for range 2 + r.w.Choose(3) {
+		n.proc.Env().Go("rush", func() {
+			q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition}}
+			q.ask(eng)
+			for _, h := range c.accept(q) {
+				c.settleHere(eng, h)
+			}
+		})
+	}
+}
+
+// clockLoop moves the wall clock of the node.
+func (n *node) clockLoop() {
+	r := n.run
+	for !r.stopping {
+		r.nap(r.w.Duration(0, 90*time.Minute))
+		if r.stopping {
+			return
+		}
+		by := pick(r.w, time.Hour, -time.Hour, 5*time.Minute, -5*time.Minute, 20*time.Second)
+		n.check.WallJumped(by)
+		n.m.JumpWall(by)
+	}
+}
+
+// watchAges looks, now and then, whether anything is there for too long (INV-29).
+func (n *node) watchAges() {
+	for !n.run.stopping {
+		n.run.e.Sleep(2 * time.Minute)
+		n.check.Kept()
+	}
+}
+
+// every stretches the pauses of those who look now and then in a world of hours.
+func (p *plan) every(d time.Duration) time.Duration {
+	if p.Retention > 0 {
+		return 300 * d
+	}
+	return d
+}
+
+// nap sleeps, at most until the traffic ends.
+func (r *run) nap(d time.Duration) {
+	for end := r.e.Now().Add(d); r.e.Now() < end && !r.stopping; {
+		r.e.Sleep(min(end.Sub(r.e.Now()), time.Minute))
+	}
+}
+
+// drainLimit bounds the drain: leases last longer in a world of hours.
+func (r *run) drainLimit() time.Duration { return drainLimit + 2*r.plan.Retention }
