@@ -71,8 +71,9 @@ func (s *shadow) see(v Event) {
 			s.failf("recovered checkpoint %d, expected %d … %d (%+v)", v.Checkpoint, least, s.wanted, v)
 		}
 		if v.Next < s.next { // WAL-03
-			s.failf("recovered up to %d, record %d was acknowledged", v.Next, s.next-1)
+			s.failf("recovered up to %d, record %d was acknowledged or found before", v.Next, s.next-1)
 		}
+		s.next = v.Next
 		s.stored, s.durable, s.power = v.Checkpoint, v.Checkpoint, false
 	}
 }

@@ -85,6 +85,11 @@ func TestViolations(t *testing.T) {
 			n.Crashed(sim.PowerFailure, disk.Report{})
 			n.Listen()(log(wal.Recovered{First: 1, Next: 4, Checkpoint: 1}))
 		}},
+		"recovered record gone": {"INV-03", func(_ *sim.World, n *Node, see see) {
+			see(log(wal.Recovered{First: 1, Next: 3, Checkpoint: 1}))
+			n.Crashed(sim.PowerFailure, disk.Report{})
+			n.Listen()(log(wal.Recovered{First: 1, Next: 2, Checkpoint: 1}))
+		}},
 		"accepted record gone": {"INV-02", func(_ *sim.World, n *Node, see see) {
 			see(log(wal.BatchSynced{First: 1, Next: 4}), engine.Accepted{Key: key, Seq: 3})
 			n.Crashed(sim.PowerFailure, disk.Report{})

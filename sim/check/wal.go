@@ -92,6 +92,8 @@ func (s *walShadow) recovered(v wal.Recovered) error {
 	switch {
 	case v.Next < s.acceptedEnd:
 		return model.Violate("INV-02", "the recovered ingress log ends at %d, record %d had got a 202", v.Next, s.acceptedEnd-1)
+	case v.Next < s.durable: // what was synced, or counted at an open
+		return model.Violate("INV-03", "the recovered ingress log ends at %d, it was durable up to %d", v.Next, s.durable)
 	case v.Checkpoint > s.prefix:
 		return model.Violate("INV-03", "recovered checkpoint %d passes record %d, whose commit is not confirmed", v.Checkpoint, s.prefix)
 	case v.Checkpoint < s.stored: // WAL-17, WAL-18
