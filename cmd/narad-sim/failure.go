@@ -31,7 +31,7 @@ func (f *failureFlags) register(set *flag.FlagSet) {
 	set.StringVar(&f.plan, "plan", "", "replay the world of this plan file instead of a seed's")
 	set.BoolVar(&f.shrink, "shrink", false, "with -seed or -plan: look for a smaller world that fails alike")
 	set.StringVar(&f.out, "o", "", "with -shrink: write the plan to this file (default: seed-N.json)")
-	set.DurationVar(&f.budget, "budget", 2*time.Minute, "with -shrink: how long to look at most")
+	set.DurationVar(&f.budget, "budget", 5*time.Minute, "with -shrink: how long to look at most")
 	set.IntVar(&f.runs, "runs", 20_000, "with -shrink: how many worlds to run at most")
 	set.StringVar(&f.regression, "regression", "", "with -shrink or -plan: write the plan and a test that replays it into this directory of a package")
 	set.DurationVar(&f.until, "until", 0, "with -seed or -plan: stop at this virtual time and print the state of every node and task")

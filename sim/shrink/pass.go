@@ -17,6 +17,7 @@ func (s *search) all() error {
 		{"cut the end", s.cut},
 		{"lower bounds", s.bounds},
 		{"tame the plan", s.plan},
+		{"other plans", s.otherPlans},
 		{"other tails", s.otherTails},
 		{"zero by kind", s.kinds},
 		{"zero blocks", s.zero},
@@ -79,7 +80,11 @@ func (s *search) bounds() error {
 				in := s.with(s.best.Choices)
 				in.Bounds = slices.Clone(in.Bounds)
 				in.Bounds[k] = v
-				candidates = append(candidates, s.variants(in)...)
+				if v > least+(now-least)/2 {
+					candidates = append(candidates, in)
+				} else {
+					candidates = append(candidates, s.variants(in)...)
+				}
 			}
 			if i, err := s.try(candidates); err != nil {
 				return err
@@ -93,7 +98,10 @@ func (s *search) bounds() error {
 
 // steps lists values in [least, now): first large steps, which often succeed, last small ones.
 func steps(least, now int64) (list []int64) {
-	for _, v := range []int64{least + (now-least)/8, least + (now-least)/4, least + (now-least)/2, least, now - (now-least)/8, now - 1} {
+	for _, v := range []int64{least + (now-least)/8, least + (now-least)/4, least + (now-least)/2, least, now - (now-least)/8} {
+		if now-least <= 8 && v > least+(now-least)/2 {
+			v = now - 1 // of a wide range that would be too slow
+		}
 		if v < now && v >= least && !slices.Contains(list, v) {
 			list = append(list, v)
 		}
@@ -116,6 +124,25 @@ func (s *search) plan() error {
 		}
 		if _, err := s.try(candidates); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// otherPlans raises the choices that decide what kind of run it is: a lower cap, say, can be a later choice and make the run
+// much shorter.
+func (s *search) otherPlans() error {
+	for i := 0; i < min(s.shown.Plan, len(s.best.Choices)); i++ {
+		var candidates []Input
+		for up := uint32(1); up <= 3; up++ {
+			c := slices.Clone(s.best.Choices)
+			c[i] += up
+			candidates = append(candidates, s.variants(s.with(c))[:3]...)
+		}
+		if found, err := s.tryBest(candidates); err != nil {
+			return err
+		} else if found {
+			i--
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ func (n *node) faultWindows() {
 		n.m.SetFaults(sim.FaultPlan{})
 		n.failing = false
 		if n.engine != nil && n.check.Latched() {
-			r.e.Sleep(r.duration(0, 2*time.Second))
+			r.e.Sleep(r.pause(2 * time.Second))
 			if n.engine != nil && !r.stopping {
 				n.m.CrashProcess()
 			}
@@ -103,7 +103,7 @@ func (n *node) faultWindows() {
 func (n *node) lookupErrors() {
 	r := n.run
 	for !r.stopping {
-		r.e.Sleep(r.duration(0, 600*time.Millisecond))
+		r.e.Sleep(r.pause(600 * time.Millisecond))
 		if n.engine == nil || n.stopping || r.stopping {
 			continue
 		}

@@ -79,3 +79,13 @@ func (r *run) mayStrike() bool {
 	r.strikes++
 	return true
 }
+
+// pause draws how long somebody does nothing, at most d. Choice 0 is the longest pause: zeros make a calm world, and
+// no loop that only pauses can spin at one instant.
+func (r *run) pause(d time.Duration) time.Duration {
+	p := d - r.w.Duration(0, d)
+	if r.plan.Grid > 0 {
+		p -= p % r.plan.Grid
+	}
+	return p
+}

@@ -57,7 +57,7 @@ func (n *node) operateLoop() {
 	o := &operator{node: n, id: r.nextID}
 	n.createTopics()
 	for !r.stopping {
-		r.e.Sleep(r.w.Duration(0, r.plan.Churn))
+		r.e.Sleep(r.pause(r.plan.Churn))
 		topic := r.w.Choose(len(r.plan.Topics))
 		spec := r.plan.Topics[topic]
 		switch r.w.Choose(14) {
