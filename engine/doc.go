@@ -63,6 +63,6 @@
 // A partition that nobody has used for Options.IdleAfter is closed, log and lease table, once its files say all that its memory
 // says (janitor.go).
 //
-// Files: engine.go (Open, Close), options.go, topic.go, lifecycle.go, directories.go, janitor.go, partition.go, seat.go, produce.go, dispatch.go, consume.go,
+// Files: engine.go (Open, Close), options.go, topic.go, lifecycle.go, directories.go, janitor.go, partition.go, seat.go, produce.go, ingress.go, dispatch.go, consume.go,
 // pump.go, settle.go, purge.go, events.go, errors.go.
 package engine

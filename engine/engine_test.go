@@ -16,6 +16,7 @@ import (
 	"narad/inflight"
 	"narad/internal/cleanmark"
 	"narad/sim"
+	"narad/wal"
 	"narad/vfs"
 )
 
@@ -159,7 +160,7 @@ func TestCreateTopicCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// WAL-10, WAL-11, WAL-12, FAIL-19, FAIL-20: a failed ingress log refuses all produces until a restart, consumes go on,
+// WAL-10, WAL-11, WAL-12, WAL-29, FAIL-19, FAIL-20: a failed ingress log refuses all produces until a restart, consumes go on,
 // and what had a 202 is still there.
 func TestIngressLogFails(t *testing.T) {
 	inWorld(t, func(l *lab) {
@@ -168,6 +169,16 @@ func TestIngressLogFails(t *testing.T) {
 		l.produce("t", "before")
 		require.Equal(t, "before", string(l.mustConsume("t").Payload))
 		l.produce("t", "second")
+		failed := func() (err error) {
+			l.call(func(e *Engine) {
+				in := e.Ingress()
+				err = in.Failed
+				require.LessOrEqual(t, in.Checkpoint, in.Next)
+				require.EqualValues(t, 3, in.Next)
+			})
+			return err
+		}
+		require.NoError(t, failed())
 		l.m.SetFaults(sim.FaultPlan{SyncLost: 1_000_000, Only: named(".wal")})
 		l.call(func(e *Engine) {
 			require.ErrorIs(t, e.Produce(Message{Topic: "t", Payload: []byte("x")}), ErrProduceFailed)
@@ -176,9 +187,12 @@ func TestIngressLogFails(t *testing.T) {
 		l.call(func(e *Engine) {
 			require.ErrorIs(t, e.Produce(Message{Topic: "t", Payload: []byte("y")}), ErrProduceFailed, "freeing the disk does not help")
 		})
+		var latched *wal.FailedError
+		require.ErrorAs(t, failed(), &latched)
 		require.Equal(t, "second", string(l.mustConsume("t").Payload))
 		l.m.CrashProcess()
 		l.mustBoot()
+		l.call(func(e *Engine) { require.NoError(t, e.Ingress().Failed) })
 		l.produce("t", "after")
 		seen := map[string]bool{}
 		for range 3 {
