@@ -16,8 +16,8 @@ import (
 	"narad/inflight"
 	"narad/internal/cleanmark"
 	"narad/sim"
-	"narad/wal"
 	"narad/vfs"
+	"narad/wal"
 )
 
 // WAL-04, INF-09, API-03: a message is produced, delivered with a handle, acked, and gone for good.
