@@ -45,11 +45,8 @@ func (s *search) cut() error {
 	for {
 		n := len(s.best.Choices)
 		var candidates []Input
-		for _, part := range []int{0, 1, 2, 4, 6, 7} {
+		for _, part := range []int{0, 1, 2, 4, 6, 7} { // the fine work is that of the passes on blocks
 			candidates = append(candidates, s.with(s.best.Choices[:n*part/8]))
-		}
-		if n > 0 {
-			candidates = append(candidates, s.with(s.best.Choices[:n-1]))
 		}
 		if i, err := s.try(candidates); i < 0 || err != nil {
 			return err
