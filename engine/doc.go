@@ -64,5 +64,5 @@
 // says (janitor.go).
 //
 // Files: engine.go (Open, Close), options.go, topic.go, lifecycle.go, directories.go, janitor.go, partition.go, seat.go, produce.go, ingress.go, dispatch.go, consume.go,
-// pump.go, settle.go, purge.go, events.go, errors.go.
+// pump.go, settle.go, purge.go, retention.go, events.go, errors.go.
 package engine

@@ -105,6 +105,10 @@ func describe(v engine.Event) (level slog.Level, text string, attrs []any) {
 			[]any{"error", v.Err}
 	case engine.CorruptSkipped:
 		return slog.LevelError, "message lost: its record is corrupt for good and was skipped", partitionAttrs(v.Key, "offset", v.Offset, "error", v.Err)
+	case engine.RetentionRemoved:
+		return slog.LevelInfo, "expired messages removed", partitionAttrs(v.Key, "messages", v.Records, "segments", v.Segments, "bytes", v.Bytes, "oldest", v.Oldest)
+	case engine.RetentionFailed:
+		return slog.LevelWarn, "expired messages could not be removed; it is tried again", partitionAttrs(v.Key, "error", v.Err)
 	case engine.FrontierJumped:
 		return slog.LevelWarn, "consumer frontier fell behind retention; skipped to oldest retained offset", partitionAttrs(v.Key, "oldest", v.Oldest)
 	}

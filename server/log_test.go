@@ -42,6 +42,8 @@ func TestLogLines(t *testing.T) {
 	}{
 		{engine.FrontierJumped{Key: k, Oldest: 9}, "WARN",
 			[]string{`"consumer frontier fell behind retention; skipped to oldest retained offset"`, "topic=orders partition=4", "oldest=9"}},
+		{engine.RetentionRemoved{Key: k, Segments: 2, Records: 7, Oldest: 9}, "INFO", []string{"topic=orders partition=4 messages=7 segments=2", "oldest=9"}},
+		{engine.RetentionFailed{Key: k, Err: planted}, "WARN", []string{"topic=orders partition=4", "planted"}},
 		{engine.Consumer{Event: committer.Stranded{Key: ck}}, "ERROR", []string{committer.StrandedText, "topic=orders partition=4"}},
 		{engine.Consumer{Event: committer.TickLate{Partitions: 3, Took: 2 * time.Second, Interval: 100 * time.Millisecond}}, "WARN",
 			[]string{committer.TickLateText, "partitions=3", "flush_took=2s", "interval=100ms"}},

@@ -25,6 +25,7 @@
 //	INV-16  caps, lowest unresolved first    model         at each lease
 //	INV-18  no orphan lease                  model         at each give-back
 //	INV-23  redelivery in time               node.go       at each purge
+//	INV-29  retention                        retention.go  at each removal, jump and recovery, and now and then
 //	INV-25  directories, incarnations, drops lifecycle.go  at each seeding, drop, forget and start
 //	INV-26  a closed log changes nothing     lifecycle.go  a reservation on a successor is followed to its give-back
 //	INV-32  deleted topics leave no directory lifecycle.go at the end
