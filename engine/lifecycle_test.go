@@ -478,7 +478,7 @@ func TestAckReportedAfterADrop(t *testing.T) {
 // directory is there after the drop.
 func TestShardCreateRacesDrop(t *testing.T) {
 	createdFirst, droppedFirst := 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(600) {
 		inSeed(t, seed, func(l *lab) {
 			l.mustBoot()
 			l.topic(one(0))
@@ -493,7 +493,7 @@ func TestShardCreateRacesDrop(t *testing.T) {
 				_, err := e.PurgeTopic("t")
 				require.NoError(t, err)
 			})
-			l.sleep(time.Duration(seed) * 400 * time.Microsecond)
+			l.sleep(time.Duration(seed) * 40 * time.Microsecond)
 			l.call(func(e *Engine) { _, err = old.open() })
 			purged()
 			if err == nil {
