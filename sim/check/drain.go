@@ -3,6 +3,8 @@ package check
 import (
 	"fmt"
 	"strings"
+
+	"narad/engine"
 )
 
 // Drained reports whether every partition is settled up to its high watermark and the ingress log is
@@ -48,4 +50,10 @@ func (p *part) pending() string {
 	}
 	return fmt.Sprintf("frontier %d, high watermark %d, %d leases, %d acked ahead; offset %d is %s, its last lease ended: %s",
 		committed, m.HW, m.Leases(), m.Ahead(), hole, state, m.LastEnding(hole))
+}
+
+// WasAcked reports whether an ack of an offset was ever accepted.
+func (n *Node) WasAcked(key engine.Key, offset int64) bool {
+	p := n.parts[key]
+	return p != nil && p.model.WasAcked(offset)
 }

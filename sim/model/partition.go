@@ -186,6 +186,9 @@ func (p *Partition) Undone(s *Snapshot) map[int64]int64 {
 // Returned is told that an accepted ack has returned: from here on the windows of the contract count.
 func (p *Partition) Returned(offset, trueTime int64) { p.returned[offset] = trueTime }
 
+// WasAcked reports whether an ack of the offset was ever accepted.
+func (p *Partition) WasAcked(offset int64) bool { return p.acked[offset] }
+
 // Ahead returns how many offsets are settled above the frontier.
 func (p *Partition) Ahead() int { return len(p.settled) }
 
