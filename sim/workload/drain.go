@@ -99,12 +99,14 @@ func (n *node) nothingLeft(topic int) {
 	for p := range c.spec.Partitions {
 		c.partition = int32(p)
 		key := engine.Key{Topic: c.spec.Name, Partition: c.partition}
-		for h := c.receiveOnce(0); h != nil; h = c.receiveOnce(0) {
-			if n.check.WasAcked(key, h.handle.Offset) {
-				n.run.fail("INV-10", "%s: after a graceful restart of a drained node, offset %d of %s/%d was delivered again", n.name, h.handle.Offset, key.Topic, p)
-				return
+		for got := c.receiveOnce(0); len(got) > 0; got = c.receiveOnce(0) {
+			for _, h := range got {
+				if n.check.WasAcked(key, h.handle.Offset) {
+					n.run.fail("INV-10", "%s: after a graceful restart of a drained node, offset %d of %s/%d was delivered again", n.name, h.handle.Offset, key.Topic, p)
+					return
+				}
+				c.ack(h)
 			}
-			c.ack(*h)
 		}
 	}
 }
