@@ -107,6 +107,10 @@ func (f *Focus) concerns(e Event) bool {
 		return f.Key.Topic == "" && whole
 	case engine.LeasesExpired:
 		return f.isPart(v.Key)
+	case engine.TopicCreated:
+		return whole && (f.Key.Topic == "" || f.Key.Topic == v.Topic.Name)
+	case engine.TopicOpened, engine.LimitsSet:
+		return false
 	}
 	key, offset, ok := about(e.Event.Event)
 	return ok && f.isPart(key) && (whole || f.hasOffset(offset, offset+1)) || !ok && whole
@@ -140,6 +144,9 @@ func (f *Focus) fileCalls(calls []DiskCall) (list []DiskCall) {
 			return nil
 		}
 		about = func(path string) bool { return strings.HasSuffix(path, ".wal") || strings.HasSuffix(path, "/produce") }
+	case "INV-04":
+		dir := fmt.Sprintf("/%s/p%05d", f.Key.Topic, f.Key.Partition)
+		about = func(path string) bool { return strings.Contains(path, dir+"/") && strings.HasSuffix(path, ".log") }
 	}
 	if about == nil {
 		if !f.ofCommitter() {

@@ -18,6 +18,8 @@ func words(v engine.Event) string {
 			return "the node serves; the last stop was graceful"
 		}
 		return "the node serves again, after an unclean stop or for the first time"
+	case engine.TopicCreated:
+		return fmt.Sprintf("topic %s with %d partitions is there, durably", v.Topic.Name, v.Topic.Partitions)
 	case engine.Accepted:
 		return fmt.Sprintf("202 for record %d, meant for %s", v.Seq, part(v.Key))
 	case engine.Dispatched:
