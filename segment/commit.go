@@ -34,13 +34,13 @@ type request struct {
 // was tried), anything else is one of the disk. Committing no records only reports whether one could, and
 // where.
 func (l *Log) Commit(recs []Record) (base int64, err error) {
-	r := &request{recs: recs}
+	bytes := 0
 	for i := range recs {
 		size := record.RecordSize(len(recs[i].Key), len(recs[i].Payload))
 		if size > record.MaxFrameRecord {
 			return 0, fmt.Errorf("segment: commit of record %d of %d bytes: %w", i, size, ErrTooLarge)
 		}
-		r.bytes += size
+		bytes += size
 	}
 	l.mu.Lock()
 	if err := l.refuseLocked(); err != nil {
@@ -51,20 +51,31 @@ func (l *Log) Commit(recs []Record) (base int64, err error) {
 		l.mu.Unlock()
 		return l.hw.Load(), nil
 	}
+	r := requests.Get().(*request)
+	r.recs, r.bytes = recs, bytes
 	l.joinLocked(r)
-	return r.base, r.err
+	base, err = r.base, r.err
+	*r = request{} // nobody else knows it any more
+	requests.Put(r)
+	return base, err
 }
+
+// requests are used again; which of them a call gets is never visible.
+var requests = sync.Pool{New: func() any { return new(request) }}
 
 // joinLocked queues a request and returns, with mu released, when it is done, by whichever task.
 func (l *Log) joinLocked(r *request) {
-	l.queue = append(l.queue, r)
 	if l.leading {
+		l.queue = append(l.queue, r)
 		r.wait = l.env.NewWaiter()
 		for !r.done && !r.lead {
 			l.mu.Unlock()
 			r.wait.Park()
 			l.mu.Lock()
 		}
+	} else { // the queue is empty, and no batch of it is under way
+		l.space = append(l.space[:0], r)
+		l.queue = l.space
 	}
 	if r.done {
 		l.mu.Unlock()
@@ -114,6 +125,7 @@ func (l *Log) lead() {
 	}
 	if len(l.queue) == 0 {
 		l.queue, l.leading = nil, false
+		l.space[0] = nil
 		l.wakeCloserLocked()
 		return
 	}
@@ -174,7 +186,9 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	}
 	l.env.Point("segment: read back, not visible")
 	base := l.publish(active, w)
-	l.opt.Event(Committed{Base: base, Next: w.next, Records: int(w.next - base), Bytes: w.bytes, StampMs: w.stamp})
+	if l.told {
+		l.opt.Event(Committed{Base: base, Next: w.next, Records: int(w.next - base), Bytes: w.bytes, StampMs: w.stamp})
+	}
 	l.env.Point("segment: visible, not confirmed")
 	l.opt.OnAdvance()
 	return base, nil

@@ -14,6 +14,7 @@ import (
 
 	"narad/env"
 	"narad/record"
+	"narad/vfs"
 )
 
 func TestCommitAndRead(t *testing.T) { // LOG-07
@@ -457,4 +458,21 @@ func TestConcurrentCommitsShareFailure(t *testing.T) { // LOG-25
 	wg.Wait()
 	require.Equal(t, 1, h.count("sync"), "the commits that waited are not tried")
 	requireAll(t, l, recs(0, 1, 10))
+}
+
+// In steady state a commit allocates nothing, whatever the number of its records. (The race detector empties pools at random,
+// so a few are allowed.)
+func TestCommitAllocatesNothing(t *testing.T) {
+	dir, err := vfs.OS{}.OpenRoot(t.TempDir(), false)
+	require.NoError(t, err)
+	defer dir.Close()
+	l := open(t, dir, Options{})
+	for _, n := range []int{1, 64} {
+		r := recs(0, n, 100)
+		require.LessOrEqual(t, testing.AllocsPerRun(50, func() {
+			if _, err := l.Commit(r); err != nil {
+				t.Error(err)
+			}
+		}), 2.0, "%d records", n)
+	}
 }

@@ -64,6 +64,8 @@ type Log struct {
 	dir vfs.Dir
 	opt Options
 
+	told bool // somebody listens to events
+
 	hw     atomic.Int64 // exclusive; also answers after Close
 	oldest atomic.Int64
 
@@ -75,6 +77,7 @@ type Log struct {
 	mu      sync.Mutex  // guards the fields below
 	segs    []*segment  // by base; the last one is active
 	queue   []*request  // commits waiting for the leader
+	space   []*request  // where the queue begins, used again: room for one
 	leading bool        // a commit leader is at work
 	poison  error       // *PoisonedError once latched
 	readers int         // reads between enter and leave

@@ -19,7 +19,7 @@ import (
 // A torn tail is cut; damage with intact frames after it is kept as a gap. An error is one of the disk: the
 // log may be opened again later.
 func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
-	l := &Log{env: e, dir: dir, opt: o.withDefaults(), ended: e.NewEvent(), retaining: e.NewMutex()}
+	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex()}
 	if err := l.list(); err != nil {
 		return nil, fmt.Errorf("segment: open: %w", err)
 	}
