@@ -323,7 +323,7 @@ func TestCrashWhileOpening(t *testing.T) {
 	count := 0
 	drawn := randomPrograms(depth(4, 100), 10)
 	for i, program := range append(drawn, preparing...) {
-		c := newCrasher(t, disk.Adversarial, 12)
+		c := newCrasher(t, []disk.Personality{disk.Adversarial, disk.Ordered}[i%2], 12)
 		if c.prepare = i >= len(drawn); c.prepare {
 			c.limit = depth(5, 12)
 		}
