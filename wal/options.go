@@ -20,8 +20,8 @@ type Options struct {
 	IdleRollBytes int64
 	// Preallocate has the file of the next segment made ahead, in the background, as zeros that are on the disk, so
 	// that an append changes neither its size nor its blocks. Where such changes need the file system's journal,
-	// a sync is the quicker without them: on ext4 on a virtual disk appends took 0.5 to 0.8 of the time, those
-	// of 16 to 64 writers most of all, preparing included. It costs a second write of every byte and twice
+	// a sync is the quicker without them: on ext4 on a virtual disk appends of 1 to 16 writers took 0.5 to 0.7 of the
+	// time, preparing included, and those of 64 about 0.6 to 1 (BenchmarkGroupCommit). It costs a second write of every byte and twice
 	// SegmentBytes of disk space, used or not, which is why it is off by default. It changes only how
 	// files are written: either kind is read whatever is set.
 	Preallocate bool
