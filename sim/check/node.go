@@ -171,7 +171,7 @@ func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
 		p.crashCopies(n.now())
 	}
 	n.endGone()
-	n.endRetention(false)
+	n.endRetention(n.life-1, false)
 	if power && n.now()-n.log.storedAt < int64(250*time.Millisecond) && n.log.stored > n.log.synced {
 		n.Goal("S-41") // power loss within 250 ms of a checkpoint store
 	}
@@ -190,7 +190,7 @@ func (n *Node) Stopped() {
 		p.crashCopies(n.now()) // leases are forgotten all the same (REC-08)
 	}
 	n.endGone()
-	n.endRetention(true)
+	n.endRetention(n.life-1, true)
 }
 
 // Closing tells that a graceful stop has begun.

@@ -28,6 +28,7 @@ type written struct {
 type jump struct {
 	to      int64 // the frontier after it
 	at      int64 // true time
+	life    int   // of the node
 	stopped bool  // a graceful stop has made it durable
 }
 
@@ -192,7 +193,7 @@ func (n *Node) jumped(p *part, v engine.FrontierJumped) {
 		n.instantOp(p, d.Offset, model.OpRelease, d.Nonce)
 		delete(p.unanswered, d.Offset)
 	}
-	p.kept.jumps = append(p.kept.jumps, jump{to: v.Oldest - 1, at: n.now()})
+	p.kept.jumps = append(p.kept.jumps, jump{to: v.Oldest - 1, at: n.now(), life: n.life})
 	n.Removed.Jumps++
 	n.Goal("the frontier jumped over a retention gap")
 }
@@ -210,12 +211,15 @@ func (p *part) jumpsSurvive(frontier int64) error {
 	return nil
 }
 
-// endRetention ends a life of the node.
-func (n *Node) endRetention(gracefully bool) {
+// endRetention ends the given life of the node. A stop makes durable what the shard of that life holds, and no jump of an earlier
+// one, which a crash may have undone.
+func (n *Node) endRetention(life int, gracefully bool) {
 	n.age.downFrom = n.now()
 	for _, p := range n.order {
 		for i := range p.kept.jumps {
-			p.kept.jumps[i].stopped = gracefully
+			if j := &p.kept.jumps[i]; j.life == life {
+				j.stopped = gracefully
+			}
 		}
 	}
 }
