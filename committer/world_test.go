@@ -215,21 +215,16 @@ func (u *universe) live(e *env.Env, unclean bool) {
 	}
 }
 
-// mkdirs makes what is missing: the process can die here, too.
+// mkdirs makes what is missing: the process can die here, too, and leave names that the next one must make durable.
 func (u *universe) mkdirs(root vfs.Dir) {
 	paths := []string{"t"}
 	for _, l := range u.parts {
 		paths = append(paths, u.path(l.key))
 	}
-	made := false
 	for _, path := range paths {
 		if _, err := root.Stat(path); err != nil {
 			require.NoError(u.t, root.Mkdir(path))
-			made = true
 		}
-	}
-	if !made {
-		return
 	}
 	t, err := root.OpenDir("t")
 	require.NoError(u.t, err)
