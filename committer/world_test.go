@@ -28,6 +28,7 @@ type ledger struct {
 	asked   int            // calls to State
 	forgot  int            // value of asked when the last Forget returned
 	exact   bool           // Close returned nil and nothing was acked since
+	busy    bool           // an ack is not reported yet, or a forget is under way
 
 	seeded     bool          // in this life
 	died       env.Instant   // the end of the last life in which it was seeded
@@ -137,15 +138,17 @@ func (u *universe) end(life *sim.Process) bool {
 		u.m.PowerLoss()
 		u.powerLost()
 	case 2:
+		quiet := true // nobody acks while the committer closes
 		for _, l := range u.parts {
 			l.exact = l.live != nil
 			l.live = frozen(l.live)
+			quiet = quiet && l.exact && !l.busy
 		}
 		var err error
 		if life.Call("close", env.Forever, func() { err = u.c.Close() }) != sim.Done {
 			u.failf("close did not end")
 		}
-		if err != nil && !u.faulty {
+		if err != nil && !u.faulty && quiet {
 			u.failf("close: %v", err)
 		}
 		for _, l := range u.parts {
@@ -290,6 +293,7 @@ func (u *universe) ackForEver(e *env.Env, c *Committer, root vfs.Dir, l *ledger)
 		if l.exact { // it is being closed
 			e.NewWaiter().Park()
 		}
+		l.busy = true
 		if u.w.Choose(40) == 39 && !u.faulty {
 			l.live = nil
 			c.Forget(l.key)
@@ -302,6 +306,7 @@ func (u *universe) ackForEver(e *env.Env, c *Committer, root vfs.Dir, l *ledger)
 					l.acked[o] = at
 				}
 			}
+			l.busy = false
 			continue
 		}
 		for range 1 + u.w.Choose(4) {
@@ -314,6 +319,7 @@ func (u *universe) ackForEver(e *env.Env, c *Committer, root vfs.Dir, l *ledger)
 		}
 		e.Point("acked, not reported")
 		c.Dirty(l.key)
+		l.busy = false
 	}
 }
 
