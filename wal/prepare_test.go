@@ -38,7 +38,7 @@ func awaitPrepared(t *testing.T, l *Log) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return !l.prepared.wanted && l.prepared.state != prepareBusy
-	}, 5*time.Second, 10*time.Microsecond)
+	}, time.Minute, 10*time.Microsecond)
 }
 
 func onPrepared(l *Log) func() bool {
@@ -66,7 +66,7 @@ func TestAppendsIntoPreparedSegment(t *testing.T) {
 	_, err = l.Append(make([]byte, 300))
 	require.NoError(t, err)
 	require.NoError(t, l.SetCheckpoint(l.Next())) // so that the growing segment is left
-	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, []SegmentRolled{{First: 3, Prepared: true}}, eventsOf[SegmentRolled](r))
 	require.True(t, eventsOf[SegmentRemoved](r)[0].Recycled)
 	require.Equal(t, b, r.contents()[segmentName(3)], "as it was prepared")
@@ -79,7 +79,7 @@ func TestAppendsIntoPreparedSegment(t *testing.T) {
 	require.Equal(t, []string{"three", "four"}, got)
 
 	require.NoError(t, l.SetCheckpoint(next)) // this one is not left, it would free nothing
-	require.Eventually(t, func() bool { stored, durable := l.Checkpoint(); return stored == durable }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { stored, durable := l.Checkpoint(); return stored == durable }, time.Minute, time.Millisecond)
 	require.NoError(t, l.Close())
 	require.Equal(t, []string{segmentName(3), checkpointName}, r.names())
 	require.Equal(t, string(want), r.contents()[segmentName(3)], "nothing but frames after a stop")
@@ -98,7 +98,7 @@ func TestRecycling(t *testing.T) {
 
 	l = r.open(preparedOptions(4000)) // smaller segments
 	require.NoError(t, l.SetCheckpoint(l.Next()))
-	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) > 0 }, time.Minute, time.Millisecond)
 	require.Contains(t, r.names(), preparedName)
 	appendUntil(t, l, func() bool { return len(eventsOf[SegmentPrepared](r)) > 0 })
 	require.Equal(t, SegmentPrepared{Recycled: true}, eventsOf[SegmentPrepared](r)[0])
@@ -140,11 +140,11 @@ func TestReaderOfRecycledSegment(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.NoError(t, l.SetCheckpoint(6))
-	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, time.Minute, time.Millisecond)
 	require.True(t, eventsOf[SegmentRemoved](r)[0].Recycled)
 	_, err = l.Append([]byte("ten"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(eventsOf[SegmentPrepared](r)) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentPrepared](r)) == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, SegmentPrepared{Recycled: true}, eventsOf[SegmentPrepared](r)[0])
 
 	_, _, ok, err = reader.Next()
@@ -226,7 +226,7 @@ func TestFailedRecyclingIsNotUsed(t *testing.T) {
 	require.NoError(t, err)
 	r.failOnce("syncdir", "", 0, syscall.EIO)
 	require.NoError(t, l.SetCheckpoint(20))
-	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) > 0 }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, eventsOf[SegmentRemoved](r)[0].Err, syscall.EIO)
 	for range 10 {
 		require.NoError(t, l.SetCheckpoint(max(21, l.Next())))
@@ -254,7 +254,7 @@ func TestLargeRecordAfterPreparation(t *testing.T) {
 		if idle {
 			appendUntil(t, l, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.tail.seg.size >= 500 })
 			require.NoError(t, l.SetCheckpoint(l.Next()))
-			require.Eventually(t, func() bool { return len(eventsOf[SegmentRolled](r)) == 1 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(eventsOf[SegmentRolled](r)) == 1 }, time.Minute, time.Millisecond)
 		}
 		large := strings.Repeat("large", 2000)
 		first, err := l.Append([]byte(large))

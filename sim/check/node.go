@@ -172,6 +172,7 @@ func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
 	}
 	n.endGone()
 	n.endRetention(n.life-1, false)
+	n.ticks = tickShadow{} // a crash that comes before the next life listens is not judged by this one
 	if power && n.now()-n.log.storedAt < int64(250*time.Millisecond) && n.log.stored > n.log.synced {
 		n.Goal("S-41") // power loss within 250 ms of a checkpoint store
 	}
@@ -191,6 +192,7 @@ func (n *Node) Stopped() {
 	}
 	n.endGone()
 	n.endRetention(n.life-1, true)
+	n.ticks = tickShadow{} // a crash that comes before the next life listens is not judged by this one
 }
 
 // Closing tells that a graceful stop has begun.

@@ -41,7 +41,7 @@ func (n *node) consumeLoop() {
 		c.partition = int32(r.w.Choose(c.spec.Partitions))
 	}
 	for !r.stopping {
-		got := c.receive(r.duration(0, r.plan.Wait))
+		got := c.receive(r.pause(r.plan.Wait))
 		for _, h := range got {
 			c.treat(h)
 		}
@@ -52,7 +52,7 @@ func (n *node) consumeLoop() {
 		if percent(r.w, r.plan.Habits.Replay) {
 			c.replay()
 		}
-		r.e.Sleep(r.duration(0, r.plan.Pause))
+		r.e.Sleep(r.pause(r.plan.Pause))
 	}
 	c.ackHeld()
 }

@@ -23,7 +23,7 @@ var flavours = []flavour{
 	{ReadErrorProfile, 8, readErrors},
 	{LockstepProfile, 12, lockstep},
 	{BigProfile, 2, bigMessages},
-	{ChurnProfile, 8, churn},
+	{ChurnProfile, 12, churn},
 	{DiskFaultProfile, 7, diskFaults},
 	{FewFilesProfile, 5, fewFiles},
 	{RetentionProfile, 4, shortRetention},
@@ -134,8 +134,8 @@ func lockstep(w *sim.World, p *plan) {
 	p.Consumers = 2 + w.Choose(5)
 	p.Wait = pick(w, 3*time.Millisecond, 10*time.Millisecond, 40*time.Millisecond)
 	p.Pause = pick(w, time.Millisecond, 5*time.Millisecond)
-	p.Think = pick(w, 5*time.Millisecond, 20*time.Millisecond)
-	p.Traffic = min(p.Traffic, 5*time.Second)
+	p.Think = pick(w, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
+	p.Traffic = min(p.Traffic, 3*time.Second)
 	p.Size = 50
 	p.Crashes = min(p.Crashes, 3)
 	p.Topics = p.Topics[:1]

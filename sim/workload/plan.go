@@ -72,7 +72,7 @@ func policyOf(seed uint64, profile Profile) sim.Policy {
 		p.Kind = sim.Priority
 	}
 	p.Starve = h>>50%4 == 0
-	if often := h>>52%2 == 0; p.Starve && often || profile == ChurnProfile && h>>50%4 != 1 {
+	if often := h>>52%3 == 0; often || profile == ChurnProfile && h>>50%4 != 1 {
 		// Many short episodes: they let what should be an instant, between two steps of a request, last for tens of milliseconds.
 		p.Starve, p.Alone, p.StarveGap, p.StarveFor = true, true, 100, 60*time.Millisecond
 	}

@@ -14,7 +14,7 @@ func (n *node) produceLoop() {
 	r := n.run
 	n.createTopics()
 	for !r.stopping {
-		r.e.Sleep(r.duration(0, r.plan.Think))
+		r.e.Sleep(r.pause(r.plan.Think))
 		spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
 		count := 1
 		if percent(r.w, r.plan.Habits.Batch) {
@@ -63,7 +63,7 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 			for _, id := range ids {
 				r.messages.Unsent(id)
 			}
-			r.e.Sleep(r.duration(0, 200*time.Millisecond))
+			r.e.Sleep(r.pause(200 * time.Millisecond))
 			continue
 		case unknown:
 			attempt++
@@ -76,19 +76,19 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 			}
 			return
 		case errors.Is(err, engine.ErrClosed):
-			r.e.Sleep(r.duration(0, 200*time.Millisecond))
+			r.e.Sleep(r.pause(200 * time.Millisecond))
 		case errors.Is(err, engine.ErrTopicNotFound) && r.plan.Churn > 0:
 			for _, id := range ids {
 				r.messages.Unsent(id)
 			}
 			attempt++
-			r.e.Sleep(r.duration(0, 50*time.Millisecond))
+			r.e.Sleep(r.pause(50 * time.Millisecond))
 		case errors.Is(err, engine.ErrTopicNotFound):
 			r.fail("INV-02", "%s: topic %s is gone: %v", n.name, messages[0].Topic, err)
 			return
 		case errors.Is(err, engine.ErrProduceFailed) && n.check.Latched(): // ambiguous (WAL-09, WAL-11)
 			attempt++
-			r.e.Sleep(r.duration(0, 200*time.Millisecond))
+			r.e.Sleep(r.pause(200 * time.Millisecond))
 		default:
 			r.fail("AVL-02", "%s: produce failed on a healthy disk: %v", n.name, err)
 			return

@@ -35,7 +35,7 @@ func (n *node) rushLoop() {
 	r := n.run
 	n.createTopics()
 	for !r.stopping {
-		r.nap(r.w.Duration(0, 80*time.Minute))
+		r.nap(r.pause(80 * time.Minute))
 		n.call("rush", time.Minute, n.rush)
 	}
 }
@@ -59,7 +59,7 @@ func (n *node) rush(eng *engine.Engine) {
 func (n *node) clockLoop() {
 	r := n.run
 	for !r.stopping {
-		r.nap(r.w.Duration(0, 90*time.Minute))
+		r.nap(r.pause(90 * time.Minute))
 		if r.stopping {
 			return
 		}
