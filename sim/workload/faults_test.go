@@ -10,7 +10,7 @@ import (
 // while in every way that the contract survives violate nothing, and do reach what they are made for.
 func TestDiskFaults(t *testing.T) {
 	reached := map[string]int{}
-	for _, c := range []Campaign{{Profile: DiskFaultProfile, First: 1, Seeds: 32}, {Profile: FewFilesProfile, First: 1, Seeds: 16}} {
+	for _, c := range []Campaign{{Profile: DiskFaultProfile, First: 1, Seeds: 60}, {Profile: FewFilesProfile, First: 1, Seeds: 60}} {
 		s := c.Run(func(r Result) { require.NoError(t, r.Err, "%s seed %d", c.Profile, r.Seed) })
 		for goal, n := range s.Total.Goals { // order-free: sums
 			reached[goal] += n
