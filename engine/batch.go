@@ -78,8 +78,9 @@ func (b *batch) add(d *Delivery) {
 // scan takes what there is, within the bounds. It answers ErrEmpty when the batch has nothing after it, and the failure of
 // a partition only if nothing was found on those before it (CON-15).
 func (b *batch) scan(pinned int32) error {
-	err := b.topic.pass(pinned, func(p *partition, log *segment.Log, now env.Instant) (bool, error) {
-		return b.full(), b.drain(p, log, now)
+	err := b.topic.pass(pinned, func(p *partition, log *segment.Log, now env.Instant) (bool, bool, error) {
+		quick, err := b.drain(p, log, now)
+		return b.full(), quick, err
 	})
 	switch {
 	case len(b.items) > 0:
@@ -91,27 +92,28 @@ func (b *batch) scan(pinned int32) error {
 }
 
 // drain takes the records of one partition until it has no more to give or the batch is full.
-func (b *batch) drain(p *partition, log *segment.Log, now env.Instant) error {
-	last := b.lastOf(p.index)
-	for !b.full() {
-		if len(b.items) > 0 {
-			now = p.topic.engine.env.Now() // records were read since the pass looked at the clock
+func (b *batch) drain(p *partition, log *segment.Log, now env.Instant) (quick bool, err error) {
+	quick = true
+	for last := b.lastOf(p.index); !b.full(); {
+		if !quick {
+			now = p.topic.engine.env.Now()
 		}
-		d, err := p.take(log, now, HandoutScan)
+		d, q, err := p.take(log, now, HandoutScan)
+		quick = quick && q
 		if errors.Is(err, ErrEmpty) {
-			return nil
+			return quick, nil
 		}
 		if err != nil {
-			return err
+			return quick, err
 		}
 		if d.Offset < last { // a lower offset came back while we read: it is the next request's (CON-49)
 			b.topic.giveBack(d, CauseCut)
-			return nil
+			return quick, nil
 		}
 		last = d.Offset
 		b.add(d)
 	}
-	return nil
+	return quick, nil
 }
 
 // lastOf returns the highest offset taken from a partition, -1 for none.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -141,13 +140,14 @@ const manyPartitions = 16
 
 // scan tries the partitions once and takes the first record it finds.
 func (t *topic) scan(pinned int32, via Handout) (found *Delivery, err error) {
-	err = t.pass(pinned, func(p *partition, log *segment.Log, now env.Instant) (bool, error) {
+	err = t.pass(pinned, func(p *partition, log *segment.Log, now env.Instant) (bool, bool, error) {
+		var quick bool
 		var err error
-		found, err = p.take(log, now, via)
+		found, quick, err = p.take(log, now, via)
 		if errors.Is(err, ErrEmpty) {
-			return false, nil
+			return false, quick, nil
 		}
-		return true, err
+		return true, quick, err
 	})
 	if found == nil && err == nil {
 		return nil, ErrEmpty
@@ -158,16 +158,17 @@ func (t *topic) scan(pinned int32, via Handout) (found *Delivery, err error) {
 // pass visits the pinned partition, or all of them from a start that rotates, until visit is done. The log of the
 // first is resolved alone, by the visit (CON-12). Only when that is not enough are the others looked up, in one go: one
 // lock, one reading of the clock (CON-13); visit gets a nil log for those that are not open, and for all when there are
-// many (CON-14). So a partition that cannot be opened fails the pass when the pass reaches it, not earlier (CON-15).
-func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, now env.Instant) (done bool, err error)) error {
+// many (CON-14). So a partition that cannot be opened fails the pass when the pass reaches it, not earlier (CON-15). A visit
+// that was not quick took time, and the clock is read again.
+func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, now env.Instant) (done, quick bool, err error)) error {
 	all := t.partitions()
 	if pinned != AnyPartition {
-		_, err := visit(all[pinned], nil, 0)
+		_, _, err := visit(all[pinned], nil, 0)
 		return err
 	}
 	n := uint32(len(all))
 	start := t.start.Add(1) % n
-	if done, err := visit(all[start], nil, 0); done || err != nil || n == 1 {
+	if done, _, err := visit(all[start], nil, 0); done || err != nil || n == 1 {
 		return err
 	}
 	var open [manyPartitions]*segment.Log
@@ -183,8 +184,12 @@ func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, no
 		if n <= manyPartitions {
 			log = open[at]
 		}
-		if done, err := visit(all[at], log, now); done || err != nil {
+		done, quick, err := visit(all[at], log, now)
+		if done || err != nil {
 			return err
+		}
+		if !quick && n <= manyPartitions {
+			now = t.engine.env.Now()
 		}
 		if opens := t.opens.Load(); log == nil || opens != opened { // that takes a while: the next lease must not begin in the past
 			opened, now = opens, t.engine.env.Now()
@@ -196,22 +201,22 @@ func (t *topic) pass(pinned int32, visit func(p *partition, log *segment.Log, no
 // takeAttempts bounds how often one take starts over because a log was closed or a lease lapsed under it.
 const takeAttempts = 3
 
-// transient reports whether a take failed only because its log was closed under it, or its lease lapsed under a slow
-// read: the next attempt finds things in order.
+// transient reports whether a take failed only because its log was closed under it: the next attempt finds things in
+// order.
 func transient(err error) bool { return errors.Is(err, segment.ErrClosed) }
 
 // errNoShard reports that the partition's consumer state is not loaded.
 var errNoShard = errors.New("no consumer state")
 
 // take reserves the lowest unresolved record and then reads it: never the other way round (INF-09, INF-10). A log that the
-// caller has resolved already comes with the instant of that; nil lets take do it.
-func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (*Delivery, error) {
+// caller has resolved already comes with the instant of that; nil lets take do it. With quick it did nothing that takes time.
+func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (d *Delivery, quick bool, err error) {
 	e := p.topic.engine
-	for failed := 0; ; log = nil {
+	quick = log != nil
+	for failed := 0; ; log, quick = nil, false {
 		if log == nil {
-			var err error
 			if log, err = p.open(); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			e.env.Point("engine: log resolved, nothing reserved")
 			now = e.env.Now()
@@ -222,24 +227,25 @@ func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (*Deliv
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, quick, err
 		}
 		e.env.Point("engine: reserved, not read")
 		rec, err := log.Read(lease.Offset)
 		if err == nil && p.stillLeased(lease) {
-			return p.delivery(lease, rec), nil
+			return p.delivery(lease, rec), false, nil
 		}
-		if err == nil { // the read outlasted the lease; whoever has the offset now is served by its own read
-			err = fmt.Errorf("engine: the lease lapsed while the record was read: %w", segment.ErrClosed)
-		}
-		if p.unread(lease, err) {
+		slow := err == nil // the read outlasted the lease; whoever has the offset now is served by its own read
+		if slow {
+			p.release(lease, CauseReadFail)
+			err = ErrEmpty
+		} else if p.unread(lease, err) {
 			continue
 		}
-		if failed++; !transient(err) || failed == takeAttempts {
-			return nil, err
+		if failed++; !slow && !transient(err) || failed == takeAttempts {
+			return nil, false, err
 		}
 		if e.gate.isClosed() {
-			return nil, ErrClosed
+			return nil, false, ErrClosed
 		}
 	}
 }

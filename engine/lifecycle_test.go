@@ -419,7 +419,7 @@ func TestReservationOnASuccessor(t *testing.T) {
 			}
 
 			leases := count[Leased](l)
-			_, err = p.take(log, e.env.Now(), HandoutScan)
+			_, _, err = p.take(log, e.env.Now(), HandoutScan)
 			require.ErrorIs(t, err, errRetired)
 			require.Equal(t, leases+1, count[Leased](l), "it did reserve")
 			require.Equal(t, 1, count[LeaseEnded](l), "and gave it back")

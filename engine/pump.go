@@ -38,6 +38,7 @@ func (t *topic) await(r *ConsumeRequest, deadline env.Instant) (*Delivery, error
 	}
 	for {
 		inTime := w.ready.ParkUntil(deadline)
+		e.env.Point("engine: served, answer not taken")
 		switch {
 		case t.waiting.isServed(w):
 			return t.served(w)

@@ -206,6 +206,10 @@ func (b *backend) Point(name string) {
 		w.self("Point") // unwinds, if it was the own process that crashed
 		return
 	}
+	if p.machine != nil && name == w.sched.Linger {
+		w.linger(t)
+		return
+	}
 	w.reschedule(t)
 }
 

@@ -23,6 +23,10 @@ type Policy struct {
 	// Alone lets Starve set aside the only runnable task, too: time passes between two steps of a task although nobody else has
 	// anything to do. It makes short windows long.
 	Alone bool
+	// Linger is the name of a point at which tasks are set aside now and then, as by Starve: it makes one window long.
+	Linger string
+	// LingerFor bounds the length of such an episode in true time (default 8 ms).
+	LingerFor time.Duration
 	// StarveGap is the largest number of steps between two such episodes (default 20,000).
 	StarveGap int
 	// StarveFor bounds their length in true time (default 2 s).
@@ -51,6 +55,9 @@ func (w *World) setPolicy(p Policy) {
 	}
 	if p.StarveGap <= 0 {
 		p.StarveGap = 20_000
+	}
+	if p.LingerFor <= 0 {
+		p.LingerFor = 8 * time.Millisecond
 	}
 	if p.StarveFor <= 0 {
 		p.StarveFor = 2 * time.Second
@@ -114,8 +121,19 @@ func (w *World) pickPriority(n int) *task {
 }
 
 // starve sets a runnable task aside for a while. Its timer is free: only parked tasks use theirs.
-func (w *World) starve(t *task) {
-	d := w.Duration(0, w.sched.StarveFor)
+func (w *World) starve(t *task) { w.setAside(t, w.Duration(0, w.sched.StarveFor)) }
+
+// linger sets the running task aside, perhaps, at the point where the policy wants some to stay.
+func (w *World) linger(t *task) {
+	if !w.Chance(3, 4) {
+		w.reschedule(t)
+		return
+	}
+	w.setAside(t, w.Duration(0, w.sched.LingerFor))
+	w.suspend(t)
+}
+
+func (w *World) setAside(t *task, d time.Duration) {
 	w.stats.Starved++
 	t.state = stateStarved
 	t.timer.kind = timerRelease

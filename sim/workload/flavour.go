@@ -36,6 +36,9 @@ func flavoured(w *sim.World, policy sim.Policy, profile Profile) plan {
 	dice := 0
 	if profile == NodeProfile {
 		dice = w.Choose(100)
+		if policy.Linger != "" && dice < 60 || policy.Linger == pumpsPoint {
+			profile = LockstepProfile // who stays for a moment, and what meets at one moment, go well together
+		}
 	}
 	for _, f := range flavours {
 		if f.profile == profile || profile == NodeProfile && dice < f.share {
@@ -130,17 +133,33 @@ func churn(w *sim.World, p *plan) {
 // commits and deadlines meet at one instant.
 func lockstep(w *sim.World, p *plan) {
 	p.Grid = time.Millisecond
-	p.Latency = sim.Latency{Sync: sim.Range{Min: time.Millisecond, Max: time.Millisecond}, Stalls: p.Latency.Stalls, Stall: p.Latency.Stall}
-	p.Consumers = 2 + w.Choose(5)
+	sync := pick(w, 0, 0, time.Millisecond)
+	p.Latency = sim.Latency{Sync: sim.Range{Min: sync, Max: sync}, Stalls: p.Latency.Stalls, Stall: p.Latency.Stall}
+	p.Consumers = pick(w, 2, 2, 3, 6)
 	p.Wait = pick(w, 3*time.Millisecond, 10*time.Millisecond, 40*time.Millisecond)
-	p.Pause = pick(w, time.Millisecond, 5*time.Millisecond)
-	p.Think = pick(w, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
+	p.Pause = pick(w, time.Millisecond, 5*time.Millisecond, 50*time.Millisecond)
+	p.Think = pick(w, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond)
 	p.Traffic = min(p.Traffic, 3*time.Second)
 	p.Size = 50
 	p.Crashes = min(p.Crashes, 3)
 	p.Topics = p.Topics[:1]
 	p.Topics[0].Visibility = pick(w, 5*time.Millisecond, 50*time.Millisecond, time.Second)
 	p.Habits.Cancel = pick(w, 0, 20, 60)
+	if p.Policy.Linger == pumpsPoint || w.Choose(4) == 0 {
+		duet(w, p)
+	}
+}
+
+// duet: two consumers that mostly wait. One leaves while the other's turn is being looked at, and that is when a record
+// comes: whoever misses it has nobody to remind him.
+func duet(w *sim.World, p *plan) {
+	p.Consumers, p.Producers = 2, 1
+	p.Wait, p.Pause, p.Think = 40*time.Millisecond, 50*time.Millisecond, 40*time.Millisecond
+	p.Traffic, p.Crashes = 20*time.Second, 1
+	p.Habits.Pinned, p.Habits.Batch = 0, 0
+	p.Topics[0].Partitions = 1 + w.Choose(2)
+	p.Topics[0].Visibility = time.Second
+
 }
 
 // manyParked: ten thousand consumers wait, beside the others, for what is left.

@@ -193,8 +193,13 @@ func (n *node) watch() {
 
 // watchQuiet looks, whenever all is at rest, for what should not be (INV-17, INV-18).
 func (n *node) watchQuiet() {
+	every := 37 * time.Millisecond
+	if grid := n.run.plan.Grid; grid > 0 { // in the middle between two instants at which things happen
+		n.run.e.Sleep(grid / 2)
+		every = grid
+	}
 	for !n.run.stopping {
-		n.run.e.Sleep(n.run.plan.every(37 * time.Millisecond))
+		n.run.e.Sleep(n.run.plan.every(every))
 		if n.engine != nil && !n.check.Closed() && n.proc.Quiet() {
 			n.check.Quiet(n.proc.Env().Now())
 		}

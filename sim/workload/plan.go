@@ -76,12 +76,32 @@ func policyOf(seed uint64, profile Profile) sim.Policy {
 		// Many short episodes: they let what should be an instant, between two steps of a request, last for tens of milliseconds.
 		p.Starve, p.Alone, p.StarveGap, p.StarveFor = true, true, 100, 60*time.Millisecond
 	}
+	if h>>44%3 == 0 {
+		p.Linger = lingerAt[h>>20%uint64(len(lingerAt))]
+	}
 	return p
+}
+
+// pumpsPoint is where the pump holds a waiter that it has nothing for.
+const pumpsPoint = "engine: scanned for a waiter, not answered"
+
+// lingerAt are the points that a world may have tasks stay at: windows in which another task must not go wrong.
+var lingerAt = []string{
+	"engine: found nothing, not parked",
+	"engine: waiter popped, not served",
+	pumpsPoint, pumpsPoint, pumpsPoint, pumpsPoint, pumpsPoint, // the rarest to go wrong
+	"engine: served, answer not taken",
+	"engine: reserved, not read",
+	"engine: acked, not reported",
+	"engine: log resolved, nothing reserved",
+	"engine: consumer state read, shard not stored",
+	"committer: snapshot taken, not written",
+	"segment: visible, not confirmed",
 }
 
 // starve is how long the policy may keep a runnable task from running.
 func starve(p sim.Policy) time.Duration {
-	if !p.Starve {
+	if !p.Starve && p.Linger == "" {
 		return 0
 	}
 	return 2 * time.Second // the same task may be picked again and again
