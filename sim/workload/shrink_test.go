@@ -37,7 +37,7 @@ func TestShrinkWorld(t *testing.T) {
 		}
 	}
 	c := NewCase(o, Result{})
-	small, res, err := shrinkWith(context.Background(), c, shrink.Options{Runs: 500}, planted)
+	small, res, err := shrinkWith(context.Background(), c, shrink.Options{Runs: 2000}, planted)
 	require.NoError(t, err)
 	require.Equal(t, Fingerprint(first.Err), small.Fingerprint)
 	require.LessOrEqual(t, 10*len(res.Input.Choices), len(first.Choices))
