@@ -8,6 +8,7 @@
 //	symptom: after a power loss the frontier falls back to consumer.offset
 //	rule: COM-14
 //	expect: INV-12 INV-09 INV-11
+//	profile: big (optional: the kind of world that shows it soonest)
 //
 // What no simulated world can show, such as a bug of another operating system's disk or of a warning, names instead the
 // tests that must fail:

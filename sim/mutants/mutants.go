@@ -26,6 +26,7 @@ type Mutant struct {
 	Expect  []string // the checks that may catch it, the likeliest first
 	Package string   // of the tests that catch what no world shows; empty: the simulator does
 	Tests   []string
+	Profile string // of the worlds that show it soonest; empty: the default one, which draws all kinds
 	files   []*gitdiff.File
 }
 
@@ -69,6 +70,8 @@ func Parse(name string, text []byte) (Mutant, error) {
 			m.Rule = value
 		case "expect":
 			m.Expect = strings.Fields(value)
+		case "profile":
+			m.Profile = value
 		case "test":
 			if m.Package, m.Tests, err = parseTests(value); err != nil {
 				return m, fmt.Errorf("mutants: %s: %w", name, err)

@@ -60,6 +60,9 @@ func (m Mutant) Run(root string, seeds int, first uint64, extra ...string) (Outc
 		return o, fmt.Errorf("mutants: %s does not build: %w\n%s", m.Name, err, out)
 	}
 	args := append([]string{"-json", "-failfast", "-seeds", strconv.Itoa(seeds), "-first", strconv.FormatUint(first, 10)}, extra...)
+	if m.Profile != "" {
+		args = append(args, "-profile", m.Profile)
+	}
 	return o, o.simulate(m, exec.Command(binary, args...))
 }
 
