@@ -151,7 +151,7 @@ func calmPlan(traffic time.Duration) plan {
 	return plan{
 		Machines: 3, Traffic: traffic, Interval: time.Second, Segment: 64 << 20, WALSegment: 64 << 20,
 		Topics: []engine.TopicSpec{{Name: "topic0", Partitions: 4, Visibility: 5 * time.Second}},
-		Wait:   4 * time.Second, Latency: sim.DefaultLatency(),
+		Wait:   4 * time.Second, Pause: 100 * time.Millisecond, Latency: sim.DefaultLatency(),
 		Producers: 2, Consumers: 3, Think: time.Second, Size: 200, Crashes: 20,
 		Habits: habits{Hold: 20, Late: 1, Forget: 2, Nack: 2, Extend: 2, Double: 2, Forge: 1, Cancel: 5, Impatient: 1},
 	}
