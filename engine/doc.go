@@ -28,7 +28,6 @@
 //	E4  A reservation ends answered to exactly one request, or given back (INV-18).
 //	E5  The state that the committer persists is the live lease table's at the time of the write (COM-37).
 //	E6  A log that failed is closed and recovered from disk before it takes another commit (LOG-25).
-//
 //	E7  The directory that a topic's name leads to is served only for the incarnation that it is marked with, and is
 //	    never removed under its name: it is set aside first (MOV-09).
 //	E8  What is in memory of an incarnation goes after its directory was set aside and before its name has another one;
@@ -36,6 +35,11 @@
 //	    (COM-38, COM-50, COM-51).
 //	E9  A record of the ingress log is stored in the incarnation that it was accepted for, or nowhere. It is discarded
 //	    only when the metastore durably does not have that incarnation.
+//	E10 When all is at rest, nobody waits for what can be handed out (INV-17). Whatever makes something available wakes
+//	    the pump: a commit, a nack, an expiry, a give-back, a freed cap, a closed log, a waiter that joins. Among
+//	    those who wait in one queue the order of joining decides (INV-19).
+//	E11 Within a life, records of a partition are committed in the order of the ingress log: one that is passed over keeps
+//	    back the later ones for the same partition (lane.go).
 //
 // # The life of a topic
 //
@@ -63,6 +67,8 @@
 // A partition that nobody has used for Options.IdleAfter is closed, log and lease table, once its files say all that its memory
 // says (janitor.go).
 //
-// Files: engine.go (Open, Close), options.go, topic.go, lifecycle.go, directories.go, janitor.go, partition.go, seat.go, produce.go, ingress.go, dispatch.go, consume.go,
-// pump.go, settle.go, purge.go, retention.go, events.go, errors.go.
+// Files: engine.go (Open, Close), options.go, topic.go, lifecycle.go, directories.go, janitor.go, partition.go, seat.go,
+// produce.go, produce_batch.go, ingress.go, dispatch.go (commits), intake.go (reading), lane.go (one destination), window.go,
+// consume.go, batch.go, replay.go, logs.go, queue.go (who waits), pump.go (who is served), settle.go, purge.go, retention.go,
+// events.go, events_topic.go, errors.go.
 package engine

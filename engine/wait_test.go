@@ -6,6 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"narad/env"
+	"narad/sim"
 )
 
 // waiting starts a consume that parks, and returns a function that waits for its answer.
@@ -298,4 +301,130 @@ func TestWindow(t *testing.T) {
 	require.EqualValues(t, 1000, w.base)
 	require.Zero(t, w.size())
 	require.Panics(t, func() { w.add(1001) })
+}
+
+// CON-15, LOG-17: a parked consumer is not failed because its partition's log was closed and opened again.
+func TestWaiterOutlivesAReopenedLog(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		l.m.ArmFault(sim.SyncLost, sim.OpSync, "data/topics/t/p00000/00000000000000000000.log", 1)
+		l.produce("t", "a")
+		d, err := answer()
+		require.NoError(t, err)
+		require.Equal(t, "a", string(d.Payload))
+		require.Positive(t, count[DispatchFailed](l), "the log was never closed: the test proves nothing")
+	})
+}
+
+// CON-19: an answer whose lease lapsed on its way is not given; the request goes on waiting.
+func TestLapsedAnswerIsNotGiven(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(time.Second))
+		l.call(func(e *Engine) {
+			topic, err := e.topic("t")
+			require.NoError(t, err)
+			w := &waiter{partition: AnyPartition}
+			w.ready.Init(e.env)
+			require.True(t, topic.waiting.join(w, func() {}))
+			require.Same(t, w, topic.waiting.pop(AnyPartition))
+			require.NoError(t, e.Produce(Message{Topic: "t", Partition: 0, Payload: []byte("a")}))
+			e.env.Sleep(200 * time.Millisecond)
+			d, err := topic.scan(AnyPartition, HandoutPump)
+			require.NoError(t, err)
+			require.True(t, topic.waiting.handOver(w, d, nil, func() {}))
+			e.env.Sleep(2 * time.Second)
+			_, err = topic.served(w)
+			require.ErrorIs(t, err, errLapsed)
+		})
+	})
+}
+
+// PUMP-07: a wake-up that the topic dropped while its only queued waiter left and the pump held another is made up for.
+func TestPutBackSeesTheMissedWakeUp(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		l.call(func(e *Engine) {
+			topic, err := e.topic("t")
+			require.NoError(t, err)
+			a, b := &waiter{partition: AnyPartition}, &waiter{partition: AnyPartition}
+			for _, w := range []*waiter{a, b} {
+				w.ready.Init(e.env)
+				require.True(t, topic.waiting.join(w, func() {}))
+			}
+			require.Same(t, a, topic.waiting.pop(AnyPartition))
+			require.True(t, topic.waiting.leave(b, func() {}))
+			require.False(t, topic.waiting.present.Load(), "from here on notify drops what comes")
+			back, missed := topic.waiting.putBack(a)
+			require.True(t, back)
+			require.True(t, missed)
+			require.True(t, topic.waiting.present.Load())
+			require.Same(t, a, topic.waiting.pop(AnyPartition))
+			back, missed = topic.waiting.putBack(a)
+			require.True(t, back)
+			require.False(t, missed)
+		})
+	})
+}
+
+// PUMP-12, PERF-01: ten thousand parked consumers cost nothing while nothing happens.
+func TestParkedConsumersCostNothing(t *testing.T) {
+	steps := func(parked int) (idle int64) {
+		inWorld(t, func(l *lab) {
+			l.mustBoot()
+			l.topic(TopicSpec{Name: "t", Partitions: 4})
+			for i := range parked {
+				partition := AnyPartition
+				if i%3 == 0 {
+					partition = int32(i % 4)
+				}
+				l.proc.Env().Go("parked", func() {
+					l.engine.Consume(&ConsumeRequest{Topic: "t", Partition: partition, Wait: MaxWait})
+				})
+			}
+			l.sleep(5 * time.Second)
+			before := l.w.Steps()
+			l.sleep(10 * time.Second)
+			idle = l.w.Steps() - before
+		})
+		return idle
+	}
+	require.Equal(t, steps(0), steps(10_000))
+}
+
+// PUMP-03, PUMP-04: a commit of one record costs two reservations at most, however many consumers are parked.
+func TestCommitCostsWhatItDelivers(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		for range 1000 {
+			l.proc.Env().Go("parked", func() {
+				l.engine.Consume(&ConsumeRequest{Topic: "t", Partition: AnyPartition, Wait: MaxWait})
+			})
+		}
+		l.sleep(time.Second)
+		l.events = nil
+		l.produce("t", "a")
+		l.sleep(time.Second)
+		require.Equal(t, 1, count[Leased](l))
+		require.Equal(t, 1, count[WaiterServed](l))
+		require.LessOrEqual(t, count[PumpPass](l), 2)
+		require.LessOrEqual(t, count[PumpPutBack](l), 2)
+	})
+}
+
+// PUMP-08, PUMP-09: a wake-up of a topic that is marked already allocates nothing either.
+func TestMarkAllocatesNothing(t *testing.T) {
+	e := env.OS()
+	p := &pump{wake: e.NewWaiter(), dirty: make([]*topic, 0, 8)}
+	topic := &topic{engine: &Engine{pump: p}}
+	topic.waiting.present.Store(true)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		topic.notify()
+		topic.notify()
+		p.next()
+	}))
 }

@@ -23,11 +23,15 @@
 //	INV-14  consumer.offset                  consumer.go   at each level
 //	INV-15  every redelivery has a cause     model         at each lease; copies after the drain (messages.go)
 //	INV-16  caps, lowest unresolved first    model         at each lease
-//	INV-18  no orphan lease                  model         at each give-back
+//	INV-17  no lost wake-up                  waiters.go    whenever all is at rest
+//	INV-18  no orphan lease, one answer each waiters.go    at each answer, and whenever all is at rest; model at each give-back
+//	INV-19  waiters are served in turn       waiters.go    at each service and put-back
 //	INV-23  redelivery in time               node.go       at each purge
+//	INV-28  bounds and order of a batch      messages.go   at each batch that a client receives
 //	INV-29  retention                        retention.go  at each removal, jump and recovery, and now and then
 //	INV-25  directories, incarnations, drops lifecycle.go  at each seeding, drop, forget and start
 //	INV-26  a closed log changes nothing     lifecycle.go  a reservation on a successor is followed to its give-back
+//	ORD-02  no record overtakes another      node.go       at each commit, within a life and a partition
 //	INV-32  deleted topics leave no directory lifecycle.go at the end
 //
 // A disk that fails for a while excuses this much and no more (faults.go): after a failed prime, window write or writeout the

@@ -55,6 +55,14 @@ func ackedFirst(nonce int64) []engine.Event {
 	}
 }
 
+func waiting(partition int32, seq uint64) engine.WaiterID {
+	return engine.WaiterID{Topic: "t", Partition: partition, Seq: seq}
+}
+
+func leased(offset, nonce int64) engine.Leased {
+	return engine.Leased{Key: key, Lease: inflight.Lease{Offset: offset, Nonce: nonce, Expiry: env.Instant(time.Second)}, HW: 5}
+}
+
 func consumer(v committer.Event) engine.Event { return engine.Consumer{Event: v} }
 
 func log(v wal.Event) engine.Event { return engine.WAL{Event: v} }
@@ -151,6 +159,41 @@ func TestViolations(t *testing.T) {
 			see(stored(5), open(-1), engine.Leased{Key: key, Lease: inflight.Lease{Nonce: 1, Expiry: env.Instant(time.Second)}, HW: 5})
 			n.Redelivery(env.Instant(2100 * time.Millisecond))
 		}},
+		"a waiter that nobody serves": {"INV-17", func(w *sim.World, n *Node, see see) {
+			see(stored(5), open(-1), engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 1)})
+			n.Quiet(w.Now())
+		}},
+		"a pinned waiter that nobody serves": {"INV-17", func(w *sim.World, n *Node, see see) {
+			see(stored(5), open(-1), engine.WaiterJoined{Waiter: waiting(0, 1)})
+			n.Quiet(w.Now())
+		}},
+		"a lease that nobody was given": {"INV-18", func(w *sim.World, n *Node, see see) {
+			see(stored(5), open(-1), leased(0, 1))
+			n.Quiet(w.Now())
+		}},
+		"a lease that two were given": {"INV-18", func(_ *sim.World, _ *Node, see see) {
+			see(stored(5), open(-1), leased(0, 1), engine.Delivered{Key: key, Nonce: 1}, engine.Delivered{Key: key, Nonce: 1})
+		}},
+		"a handle that was never good": {"INV-18", func(_ *sim.World, _ *Node, see see) {
+			see(stored(5), open(-1), leased(0, 1), engine.Delivered{Key: key, Nonce: 1, At: env.Instant(time.Second)})
+		}},
+		"a later waiter before an earlier one": {"INV-19", func(_ *sim.World, _ *Node, see see) {
+			see(engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 1)}, engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 2)},
+				engine.WaiterServed{Waiter: waiting(engine.AnyPartition, 2)})
+		}},
+		"a waiter put back behind others": {"INV-19", func(_ *sim.World, _ *Node, see see) {
+			see(engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 1)}, engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 2)},
+				engine.PumpPutBack{Waiter: waiting(engine.AnyPartition, 2)})
+		}},
+		"a shared waiter before a pinned one": {"INV-19", func(_ *sim.World, _ *Node, see see) {
+			pumped := leased(0, 1)
+			pumped.Handout = engine.HandoutPump
+			see(stored(5), open(-1), engine.WaiterJoined{Waiter: waiting(0, 1)}, engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 2)},
+				engine.PumpPass{Topic: "t"}, pumped, engine.WaiterServed{Waiter: waiting(engine.AnyPartition, 2)})
+		}},
+		"one record overtakes another": {"ORD-02", func(_ *sim.World, _ *Node, see see) {
+			see(log(wal.BatchSynced{First: 1, Next: 4}), engine.Dispatched{Key: key, Seq: 2}, engine.Dispatched{Key: key, Seq: 1, Offset: 1})
+		}},
 		"stranded for no reason": {"INV-25", func(_ *sim.World, _ *Node, see see) {
 			see(consumer(committer.Stranded{Key: ckey}))
 		}},
@@ -214,4 +257,39 @@ func TestMessages(t *testing.T) {
 	require.NoError(t, deliver("n1", "t", 1, payload))
 	violates(m.Copies(0)) // stored twice, produced once, no crash
 	require.NoError(t, m.Copies(1))
+}
+
+// What is allowed at rest: nobody waits, or there is nothing for who waits, or a cap withholds it, or it was answered.
+func TestRestIsAllowed(t *testing.T) {
+	require.NoError(t, watched(t, func(w *sim.World, n *Node, see func(...engine.Event)) {
+		see(stored(1), open(-1), engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 1)}, engine.WaiterLeft{Waiter: waiting(engine.AnyPartition, 1)})
+		n.Quiet(w.Now())
+		only := leased(0, 1)
+		only.HW = 1
+		see(only, engine.Delivered{Key: key, Nonce: 1}, engine.WaiterJoined{Waiter: waiting(engine.AnyPartition, 2)})
+		n.Quiet(w.Now())
+		see(engine.Settled{Key: key, Nonce: 1})
+		n.Quiet(w.Now())
+	}))
+}
+
+func TestBatch(t *testing.T) {
+	at := func(partition int32, offset int64) *engine.Delivery {
+		return &engine.Delivery{Partition: partition, Offset: offset, Payload: []byte("x")}
+	}
+	big := &engine.Delivery{Offset: 1, Payload: make([]byte, engine.MaxConsumeBytes)}
+	require.NoError(t, Batch([]*engine.Delivery{at(0, 5), at(1, 2), at(1, 3), at(0, 6)}, 4, 0), "the first may be from the wait")
+	require.NoError(t, Batch([]*engine.Delivery{at(0, 0), big}, 4, 2))
+	for name, answers := range map[string][]*engine.Delivery{
+		"nothing":      nil,
+		"too many":     {at(0, 1), at(0, 2), at(0, 3), at(0, 4)},
+		"out of order": {at(0, 2), at(0, 1)},
+		"rotating":     {at(2, 0), at(0, 1), at(1, 1), at(0, 2)},
+		"too large":    {big, at(0, 2)},
+	} {
+		var v *model.Violation
+		require.ErrorAs(t, Batch(answers, 3, 0), &v, name)
+		require.Equal(t, "INV-28", v.Invariant)
+	}
+	require.Error(t, Batch([]*engine.Delivery{at(0, 1), at(0, 2)}, 10, 1), "more than fit")
 }
