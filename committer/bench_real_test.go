@@ -102,7 +102,7 @@ func BenchmarkWriteout(b *testing.B) {
 
 // BenchmarkClose is what a graceful stop does: it writes, writes out and levels every partition.
 func BenchmarkClose(b *testing.B) {
-	for _, n := range dirtyCounts[:4] {
+	for _, n := range dirtyCounts {
 		b.Run(fmt.Sprintf("dirty=%d", n), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()

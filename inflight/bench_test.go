@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"narad/env"
-
 	"github.com/stretchr/testify/require"
+
+	"narad/env"
 )
 
 // traffic keeps inFlight leases out and settles them in the order that a consumer group does: mostly in order, some late.
@@ -109,4 +109,44 @@ func BenchmarkParseHandle(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkAckAhead acks above a hole, with 1,024 acked ahead.
+func BenchmarkAckAhead(b *testing.B) {
+	b.ReportAllocs()
+	const ahead = 1024
+	for n := 0; n < b.N; n += ahead {
+		b.StopTimer()
+		s := New(Options{MaxInFlight: 2 * ahead, MaxAckedAhead: 2 * ahead}, State{Committed: -1})
+		leases := make([]Lease, 2*ahead+1)
+		for i := range leases[:2*ahead] {
+			leases[i], _, _ = s.Reserve(0, 1<<60)
+		}
+		for _, l := range leases[1 : ahead+1] {
+			s.Ack(0, l.Offset, l.Nonce)
+		}
+		b.StartTimer()
+		for _, l := range leases[ahead+1 : 2*ahead] {
+			s.Ack(0, l.Offset, l.Nonce)
+		}
+	}
+}
+
+// BenchmarkExpire releases 1,000 leases that expire at once.
+func BenchmarkExpire(b *testing.B) {
+	s := New(Options{Visibility: time.Second}, State{Committed: -1})
+	b.ReportAllocs()
+	now := env.Instant(0)
+	for b.Loop() {
+		b.StopTimer()
+		for range 1000 {
+			s.Reserve(now, 1<<60)
+		}
+		now = now.Add(time.Second)
+		b.StartTimer()
+		if n, _ := s.Expire(now); n != 1000 {
+			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/lease")
 }
