@@ -95,7 +95,7 @@ func (m *Machine) crash(kind CrashKind) (report disk.Report) {
 		if w.Logging() {
 			w.Logf("%s: %v, phase %q, %d tasks", p, kind, m.phase, p.tasks.n)
 		}
-		m.interrupt(p)
+		m.interrupt(p, kind)
 		p.die()
 	}
 	if kind == PowerFailure {
@@ -108,8 +108,12 @@ func (m *Machine) crash(kind CrashKind) (report disk.Report) {
 }
 
 // interrupt lets the file calls that are under way happen, in whole or in part, or not at all (K3).
-func (m *Machine) interrupt(p *Process) {
+func (m *Machine) interrupt(p *Process, kind CrashKind) {
 	for t := p.tasks.first; t != nil; t = t.next {
+		if t.at != nil {
+			t.at.Crashed[kind]++
+			t.at = nil
+		}
 		if t.op.kind != OpAny {
 			t.op.cut(m)
 			t.op = pendingOp{}

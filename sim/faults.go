@@ -18,6 +18,7 @@ const (
 	OpRename
 	OpRemove
 	OpResize // truncating and preallocating
+	opCount
 )
 
 func (o Op) String() string {
@@ -38,15 +39,32 @@ const (
 	Misdirected       // the write succeeds, and so will syncs, but lands elsewhere in the file
 	BitRot            // before a read a bit of what it will read is inverted on the disk
 	Stall             // the call takes much longer, and succeeds
+	faultCount
 )
+
+// Faults lists the faults there are.
+func Faults() (list []Fault) {
+	for f := NoFault + 1; f < faultCount; f++ {
+		list = append(list, f)
+	}
+	return list
+}
+
+// Ops lists the kinds of file calls.
+func Ops() (list []Op) {
+	for o := OpAny + 1; o < opCount; o++ {
+		list = append(list, o)
+	}
+	return list
+}
 
 func (f Fault) String() string {
 	return [...]string{"none", "EIO", "ENOSPC", "short write", "sync lost", "sync lost but visible",
 		"lost write", "misdirected write", "bit rot", "stall"}[f]
 }
 
-// strikes reports whether the fault can hit an operation.
-func (f Fault) strikes(op Op) bool {
+// Strikes reports whether the fault can hit an operation.
+func (f Fault) Strikes(op Op) bool {
 	switch f {
 	case FailEIO, Stall:
 		return true
@@ -110,7 +128,7 @@ func (f *faults) next(op Op, path string, choice uint32) Fault {
 	due := NoFault
 	for i := 0; i < len(f.armed); i++ {
 		a := &f.armed[i]
-		if a.op != OpAny && a.op != op || !a.fault.strikes(op) || a.path != "" && a.path != path {
+		if a.op != OpAny && a.op != op || !a.fault.Strikes(op) || a.path != "" && a.path != path {
 			continue
 		}
 		a.after--

@@ -29,6 +29,7 @@ type fsAccess struct {
 	t      *task // nil: outside of a task, the call takes no time and cannot fail by plan
 	op     Op
 	path   string
+	kind   *fileKind
 	choice uint32
 	fault  Fault
 	start  int64 // true time
@@ -80,8 +81,8 @@ func prefix(v uint32, n int) int {
 }
 
 // enter begins a call. Its error is that the process is dead.
-func (p *Process) enter(op Op, path string, size int) (fsAccess, error) {
-	a := fsAccess{p: p, op: op, path: path, start: p.w.now}
+func (p *Process) enter(op Op, path string, kind *fileKind, size int) (fsAccess, error) {
+	a := fsAccess{p: p, op: op, path: path, kind: kind, start: p.w.now}
 	w := p.w
 	if p.dead || w.fenced() {
 		return a, a.fail(ErrDead)
@@ -91,11 +92,12 @@ func (p *Process) enter(op Op, path string, size int) (fsAccess, error) {
 	}
 	a.t = w.current
 	w.stats.DiskOps++
+	kind.calls[op].Passed++
 	w.mix(uint64(op)<<56 ^ uint64(size))
 	a.choice = w.draw(1 << 32)
 	a.fault = p.machine.faults.next(op, path, a.choice)
 	if a.fault != NoFault {
-		w.stats.fault(a.fault, op)
+		w.stats.fault(a.fault, CallPlace{kind.name, op})
 		if w.Logging() {
 			w.Logf("fault: %v on %v %s", a.fault, op, path)
 		}
@@ -110,14 +112,14 @@ func (a *fsAccess) wait(pending pendingOp) error {
 		return nil
 	}
 	w := a.p.w
-	a.t.op = pending
+	a.t.op, a.t.at = pending, &a.kind.calls[a.op]
 	if a.p.strike(a.op.String(), a.path) {
-		a.t.op = pendingOp{}
+		a.t.op, a.t.at = pendingOp{}, nil
 		w.self(a.path)
 		return a.fail(ErrDead)
 	}
 	w.sleep(a.t, a.latency(), a.op.String())
-	a.t.op = pendingOp{}
+	a.t.op, a.t.at = pendingOp{}, nil
 	if a.p.dead {
 		return a.fail(ErrDead)
 	}
@@ -143,6 +145,9 @@ func (a *fsAccess) latency() int64 {
 	}
 	if a.fault == Stall || odds(part(a.choice, 2), l.Stalls) {
 		a.p.w.stats.Stalls++
+		if a.fault != Stall { // that one is counted
+			a.p.w.stats.fault(Stall, CallPlace{a.kind.name, a.op})
+		}
 		d += int64(l.Stall.at(part(a.choice, 3)))
 	}
 	return d
@@ -168,8 +173,8 @@ func (a *fsAccess) log(format string, args ...any) {
 }
 
 // do runs a call that takes effect at once, at its beginning or its end.
-func (p *Process) do(op Op, path string, apply func() error) error {
-	a, err := p.enter(op, path, 0)
+func (p *Process) do(op Op, path string, kind *fileKind, apply func() error) error {
+	a, err := p.enter(op, path, kind, 0)
 	if err != nil {
 		return err
 	}
@@ -208,39 +213,49 @@ func (f *fileSystem) OpenRoot(path string, create bool) (vfs.Dir, error) {
 		op = OpCreate
 	}
 	var inner vfs.Dir
-	err := f.p.do(op, path, func() (err error) {
+	kind := f.p.w.kindOf(path)
+	err := f.p.do(op, path, kind, func() (err error) {
 		inner, err = disk.FS(f.p.machine.disk).OpenRoot(path, create)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &dir{f.p, path, inner}, nil
+	return &dir{f.p, path, kind, inner}, nil
 }
 
 // dir is a directory handle of a process.
 type dir struct {
 	p     *Process
 	path  string // when it was opened, for logs and plans
+	kind  *fileKind
 	inner vfs.Dir
 }
 
 func (d *dir) at(name string) string { return d.path + "/" + name }
 
+// named is a call about a name in the directory.
+func (d *dir) named(op Op, name string, apply func() error) error {
+	path := d.at(name)
+	return d.p.do(op, path, d.p.w.kindOf(path), apply)
+}
+
 func (d *dir) OpenDir(name string) (vfs.Dir, error) {
 	var inner vfs.Dir
-	err := d.p.do(OpOpen, d.at(name), func() (err error) {
+	path := d.at(name)
+	kind := d.p.w.kindOf(path)
+	err := d.p.do(OpOpen, path, kind, func() (err error) {
 		inner, err = d.inner.OpenDir(name)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &dir{d.p, d.at(name), inner}, nil
+	return &dir{d.p, path, kind, inner}, nil
 }
 
 func (d *dir) Mkdir(name string) error {
-	return d.p.do(OpCreate, d.at(name), func() error { return d.inner.Mkdir(name) })
+	return d.named(OpCreate, name, func() error { return d.inner.Mkdir(name) })
 }
 
 func (d *dir) Create(name string) (vfs.File, error) {
@@ -253,18 +268,20 @@ func (d *dir) Open(name string) (vfs.File, error) {
 
 func (d *dir) open(op Op, name string, open func(string) (vfs.File, error)) (vfs.File, error) {
 	var inner vfs.File
-	err := d.p.do(op, d.at(name), func() (err error) {
+	path := d.at(name)
+	kind := d.p.w.kindOf(path)
+	err := d.p.do(op, path, kind, func() (err error) {
 		inner, err = open(name)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &file{d.p, d.at(name), inner}, nil
+	return &file{d.p, path, kind, inner}, nil
 }
 
 func (d *dir) Stat(name string) (info vfs.Info, err error) {
-	err = d.p.do(OpOpen, d.at(name), func() (err error) {
+	err = d.named(OpOpen, name, func() (err error) {
 		info, err = d.inner.Stat(name)
 		return err
 	})
@@ -272,7 +289,7 @@ func (d *dir) Stat(name string) (info vfs.Info, err error) {
 }
 
 func (d *dir) List() (infos []vfs.Info, err error) {
-	err = d.p.do(OpOpen, d.path, func() (err error) {
+	err = d.p.do(OpOpen, d.path, d.kind, func() (err error) {
 		infos, err = d.inner.List()
 		return err
 	})
@@ -280,15 +297,15 @@ func (d *dir) List() (infos []vfs.Info, err error) {
 }
 
 func (d *dir) Rename(source, target string) error {
-	return d.p.do(OpRename, d.at(target), func() error { return d.inner.Rename(source, target) })
+	return d.named(OpRename, target, func() error { return d.inner.Rename(source, target) })
 }
 
 func (d *dir) Remove(name string) error {
-	return d.p.do(OpRemove, d.at(name), func() error { return d.inner.Remove(name) })
+	return d.named(OpRemove, name, func() error { return d.inner.Remove(name) })
 }
 
 func (d *dir) Sync() error {
-	a, err := d.p.enter(OpSyncDir, d.path, 0)
+	a, err := d.p.enter(OpSyncDir, d.path, d.kind, 0)
 	if err != nil {
 		return err
 	}
@@ -322,7 +339,7 @@ func (a *fsAccess) sync(inner interface{ Sync() error }) (err error) {
 
 func (d *dir) Lock(name string) (io.Closer, error) {
 	var inner io.Closer
-	err := d.p.do(OpCreate, d.at(name), func() (err error) {
+	err := d.named(OpCreate, name, func() (err error) {
 		inner, err = d.inner.Lock(name)
 		return err
 	})
@@ -355,11 +372,12 @@ func (l *lock) Close() error { return l.p.release(l.inner) }
 type file struct {
 	p     *Process
 	path  string // when it was opened, for logs and plans
+	kind  *fileKind
 	inner vfs.File
 }
 
 func (f *file) ReadAt(b []byte, off int64) (n int, err error) {
-	a, err := f.p.enter(OpRead, f.path, len(b))
+	a, err := f.p.enter(OpRead, f.path, f.kind, len(b))
 	if err != nil {
 		return 0, err
 	}
@@ -390,7 +408,7 @@ func (f *file) ReadAt(b []byte, off int64) (n int, err error) {
 }
 
 func (f *file) WriteAt(b []byte, off int64) (n int, err error) {
-	a, err := f.p.enter(OpWrite, f.path, len(b))
+	a, err := f.p.enter(OpWrite, f.path, f.kind, len(b))
 	if err != nil {
 		return 0, err
 	}
@@ -457,7 +475,7 @@ func (f *file) writeNowhere(a *fsAccess, b []byte, off int64) (int, error) {
 }
 
 func (f *file) Sync() error {
-	a, err := f.p.enter(OpSync, f.path, 0)
+	a, err := f.p.enter(OpSync, f.path, f.kind, 0)
 	if err != nil {
 		return err
 	}
@@ -472,11 +490,11 @@ func (f *file) Sync() error {
 }
 
 func (f *file) Truncate(size int64) error {
-	return f.p.do(OpResize, f.path, func() error { return f.inner.Truncate(size) })
+	return f.p.do(OpResize, f.path, f.kind, func() error { return f.inner.Truncate(size) })
 }
 
 func (f *file) Preallocate(size int64) error {
-	return f.p.do(OpResize, f.path, func() error { return f.inner.Preallocate(size) })
+	return f.p.do(OpResize, f.path, f.kind, func() error { return f.inner.Preallocate(size) })
 }
 
 func (f *file) Size() (int64, error) {

@@ -200,17 +200,23 @@ func (b *backend) Point(name string) {
 		return
 	}
 	t := w.self("Point")
-	w.mix(hashString(name))
-	w.stats.point(name)
-	if p.machine != nil && p.strike("point", name) {
-		w.self("Point") // unwinds, if it was the own process that crashed
-		return
+	at := w.point(name)
+	w.mix(at.hash)
+	at.Passed++
+	if p.machine != nil {
+		t.at = at
+		struck := p.strike("point", name)
+		t.at = nil
+		if struck {
+			w.self("Point") // unwinds, if it was the own process that crashed
+			return
+		}
+		if name == w.sched.Linger {
+			w.linger(t, at)
+			return
+		}
 	}
-	if p.machine != nil && name == w.sched.Linger {
-		w.linger(t)
-		return
-	}
-	w.reschedule(t)
+	w.reschedulePoint(t, at)
 }
 
 // Seed forks a stream: from the entropy of the run, the machine, how often it booted, the name, and how

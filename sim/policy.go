@@ -124,14 +124,20 @@ func (w *World) pickPriority(n int) *task {
 func (w *World) starve(t *task) { w.setAside(t, w.Duration(0, w.sched.StarveFor)) }
 
 // linger sets the running task aside, perhaps, at the point where the policy wants some to stay.
-func (w *World) linger(t *task) {
+func (w *World) linger(t *task, at *place) {
 	if !w.Chance(3, 4) {
-		w.reschedule(t)
+		w.reschedulePoint(t, at)
 		return
 	}
+	at.Lingered++
 	w.setAside(t, w.Duration(0, w.sched.LingerFor))
+	t.at = at
 	w.suspend(t)
+	t.at = nil
 }
+
+// Linger lets tasks stay at the point of that name from now on, as by [Policy.Linger]; "" ends it.
+func (w *World) Linger(point string) { w.sched.Linger = point }
 
 func (w *World) setAside(t *task, d time.Duration) {
 	w.stats.Starved++

@@ -22,11 +22,12 @@ type Stats struct {
 	PartialWrites int         // writes under way at a crash of which a prefix happened, or all
 	Losses        disk.Report // sums over all power losses
 	DiskOps       int64
-	Stalls        int                // syncs that took long
-	CrashPhases   map[string]int     // crashes by the phase that Machine.Mark set
-	CrashPlaces   map[string]int     // armed crashes by the operation or point they struck
-	Points        map[string]int64   // passes of named points
-	Faults        map[FaultCount]int // injected faults
+	Stalls        int            // syncs that took long
+	CrashPhases   map[string]int // crashes by the phase that Machine.Mark set
+	CrashPlaces   map[string]int // armed crashes by the operation or point they struck
+	Points        map[string]PlaceCount
+	Calls         map[CallPlace]PlaceCount // file calls
+	Faults        map[FaultCount]int       // injected faults
 
 	Sent       int64
 	Delivered  int64
@@ -37,10 +38,10 @@ type Stats struct {
 	Partitions int
 }
 
-// FaultCount is a kind of fault and the operation it struck.
+// FaultCount is a kind of fault and the operation it struck, on a kind of file.
 type FaultCount struct {
 	Fault Fault
-	Op    Op
+	CallPlace
 }
 
 // Stats returns the counters so far.
@@ -49,14 +50,12 @@ func (w *World) Stats() Stats {
 	s.Steps = w.steps
 	s.CrashPhases = maps.Clone(s.CrashPhases)
 	s.CrashPlaces = maps.Clone(s.CrashPlaces)
-	s.Points = maps.Clone(s.Points)
+	w.countPlaces(&s)
 	s.Faults = maps.Clone(s.Faults)
 	return s
 }
 
-func (s *Stats) point(name string) { count(&s.Points, name) }
-
-func (s *Stats) fault(f Fault, op Op) { count(&s.Faults, FaultCount{f, op}) }
+func (s *Stats) fault(f Fault, at CallPlace) { count(&s.Faults, FaultCount{f, at}) }
 
 func count[K comparable, V int | int64](m *map[K]V, key K) {
 	if *m == nil {

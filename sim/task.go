@@ -36,7 +36,8 @@ type task struct {
 	until    env.Instant
 	what     string // what it is parked for, for reports
 	op       pendingOp
-	call     *call // who waits for it, nil: nobody
+	at       *place // where it may be cut, nil: nowhere in particular
+	call     *call  // who waits for it, nil: nobody
 	stack    []byte
 	own      env.Waiter // for parks that no waiter of the caller stands for
 	prev     *task      // in the process

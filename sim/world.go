@@ -10,14 +10,15 @@ import (
 
 // Options configure a world. The zero value is the world of seed 0.
 type Options struct {
-	Seed     uint64    // of the choices
-	Choices  []uint32  // not nil: replay these instead of drawing from the seed; past their end every choice is 0
-	Tail     bool      // past the end of Choices draw from the seed instead
-	Record   bool      // keep the choices for World.Choices
-	Log      io.Writer // readable event log; nil: none
-	Trace    *Trace    // nil: none
-	MaxSteps int64     // end the run with ErrSteps after as many steps; 0: no limit
-	Policy   Policy    // how tasks are scheduled
+	Seed     uint64                   // of the choices
+	Choices  []uint32                 // not nil: replay these instead of drawing from the seed; past their end every choice is 0
+	Tail     bool                     // past the end of Choices draw from the seed instead
+	Record   bool                     // keep the choices for World.Choices
+	Log      io.Writer                // readable event log; nil: none
+	Trace    *Trace                   // nil: none
+	MaxSteps int64                    // end the run with ErrSteps after as many steps; 0: no limit
+	Policy   Policy                   // how tasks are scheduled
+	FileKind func(path string) string // names kinds of files, for the counters; nil: all alike
 	// Watchdog is how long (real time) one step may take before the process is aborted with all stacks
 	// (default 10 s, negative: never).
 	Watchdog time.Duration
@@ -44,6 +45,8 @@ type World struct {
 	machines []*Machine
 	network  Network
 	stats    Stats
+	points   map[string]*place
+	kinds    []*fileKind
 	steps    int64
 	previous int64 // id of the task that ran last
 	hash     uint64
@@ -58,7 +61,7 @@ type World struct {
 
 // New returns a world at true time 0 without tasks or machines.
 func New(o Options) *World {
-	w := &World{options: o}
+	w := &World{options: o, points: map[string]*place{}}
 	w.entropy = entropy{state: o.Seed, replay: o.Choices, record: o.Record, tail: o.Tail}
 	if o.Choices != nil && len(o.Choices) == 0 {
 		w.entropy.replay = []uint32{}

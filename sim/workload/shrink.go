@@ -92,8 +92,10 @@ func boundsToLimits(b []int64) *Limits {
 // Faults counts what went wrong in the world, not in the engine.
 func (r *Result) Faults() int {
 	n := r.Stats.ProcessCrashes + r.Stats.PowerLosses + r.Stats.Pauses
-	for _, k := range r.Stats.Faults { // order-free: sums
-		n += k
+	for f, k := range r.Stats.Faults { // order-free: sums
+		if f.Fault != sim.Stall {
+			n += k
+		}
 	}
 	return n
 }
