@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"time"
 
 	"narad/env"
 	"narad/record"
@@ -178,6 +179,7 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	}
 	w := newWriter(l, active)
 	defer w.free()
+	start := l.env.Now()
 	if err := w.write(batch); err != nil {
 		err = fmt.Errorf("segment: commit to %s at byte %d: %w", active.name(), w.at, err)
 		l.discard(active, w, err)
@@ -187,7 +189,10 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	l.env.Point("segment: read back, not visible")
 	base := l.publish(active, w)
 	if l.told {
-		l.opt.Event(Committed{Base: base, Next: w.next, Records: int(w.next - base), Bytes: w.bytes, StampMs: w.stamp})
+		l.opt.Event(Committed{
+			Base: base, Next: w.next, Records: int(w.next - base), Bytes: w.bytes, StampMs: w.stamp,
+			Took: l.env.Now().Sub(start), Syncs: w.syncs, SyncTook: w.syncTook,
+		})
 	}
 	l.env.Point("segment: visible, not confirmed")
 	l.opt.OnAdvance()
@@ -293,6 +298,9 @@ type writer struct {
 	bytes int64 // written so far
 	stamp int64 // commit time of the records
 
+	syncs    int
+	syncTook time.Duration // together
+
 	frame  record.FrameWriter
 	buf    []byte
 	back   []byte // what is read back
@@ -310,6 +318,7 @@ func newWriter(l *Log, active *segment) *writer {
 	w := writers.Get().(*writer)
 	w.env, w.opt, w.file, w.frames = l.env, &l.opt, active.file, w.frames[:0]
 	w.at, w.next, w.bytes = active.size, active.end, 0
+	w.syncs, w.syncTook = 0, 0
 	w.stamp = max(l.env.Wall().UnixMilli(), l.floor)
 	return w
 }
@@ -353,9 +362,11 @@ func (w *writer) store() error {
 		return err
 	}
 	w.env.Point("segment: written, not synced")
+	start := w.env.Now()
 	if err := w.file.Sync(); err != nil {
 		return wrapSync(err)
 	}
+	w.syncs, w.syncTook = w.syncs+1, w.syncTook+w.env.Now().Sub(start)
 	w.env.Point("segment: synced, not read back")
 	if err := w.verify(); err != nil {
 		return err

@@ -1,5 +1,7 @@
 package segment
 
+import "time"
+
 // Event is something that happened to a log, told to Options.Event. Metrics, logs and traces listen there.
 type Event interface{ event() }
 
@@ -15,8 +17,11 @@ type (
 	Committed struct {
 		Base, Next int64
 		Records    int
-		Bytes      int64 // of frames
-		StampMs    int64 // commit time of the records, unix milliseconds
+		Bytes      int64         // of frames
+		StampMs    int64         // commit time of the records, unix milliseconds
+		Took       time.Duration // from the first write to the last read-back
+		Syncs      int
+		SyncTook   time.Duration // of these syncs, together
 	}
 	// CommitFailed tells that a commit was not confirmed and what of it was written is hidden.
 	CommitFailed struct{ Err error }

@@ -97,6 +97,28 @@ func (l *Log) HighWatermark() int64 { return l.hw.Load() }
 // after Close.
 func (l *Log) Oldest() int64 { return l.oldest.Load() }
 
+// Extent says how much a log holds.
+type Extent struct {
+	Segments int
+	Bytes    int64 // of frames
+	// FirstMs is the commit time of the first record of the oldest segment, in unix milliseconds; 0: not read yet.
+	FirstMs int64
+}
+
+// Extent describes the log as memory has it; it reads nothing.
+func (l *Log) Extent() (x Extent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.Segments = len(l.segs)
+	for _, s := range l.segs {
+		x.Bytes += s.size
+	}
+	if len(l.segs) > 0 && l.segs[0].first != unknownMs {
+		x.FirstMs = l.segs[0].first
+	}
+	return x
+}
+
 // Err returns a *PoisonedError once the log takes no more commits until it is reopened, and nil before.
 func (l *Log) Err() error {
 	l.mu.Lock()
