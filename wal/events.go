@@ -1,5 +1,7 @@
 package wal
 
+import "time"
+
 // Event is something that a log did, one of the types of this file. Logs, metrics and the simulator's
 // checkers are listeners of the same events.
 type Event interface{ walEvent() }
@@ -29,6 +31,7 @@ type BatchSynced struct {
 	First, Next uint64
 	Records     int
 	Bytes       int
+	Took        time.Duration // of the sync alone; 0 with Err
 	Err         error
 }
 
