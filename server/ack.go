@@ -1,37 +1,36 @@
 package server
 
 import (
-	"net/http"
-	"net/url"
-
 	"narad/inflight"
 )
 
 // ack settles, extends or gives back one lease. 204 says that it was done, 410 that the handle names no
 // live lease and nothing changed.
-func (s *Server) ack(w http.ResponseWriter, r *http.Request) {
-	apply, handle, err := s.ackParams(r)
+func (s *Server) ack(x *exchange) error {
+	if err := x.mayDo(ActionConsume); err != nil {
+		return err
+	}
+	apply, handle, err := s.ackParams(x)
 	if err == nil {
-		err = apply(r.PathValue("topic"), handle)
+		err = apply(x.topic, handle)
 	}
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return x.noContent()
 }
 
 // ackParams returns what to do with which lease. The first of a repeated parameter counts.
-func (s *Server) ackParams(r *http.Request) (apply func(string, inflight.Handle) error, h inflight.Handle, err error) {
-	q, err := query(r)
+func (s *Server) ackParams(x *exchange) (apply func(string, inflight.Handle) error, h inflight.Handle, err error) {
+	q, err := x.query()
 	if err != nil {
 		return nil, h, err
 	}
 	if apply, err = s.ackMode(q); err != nil {
 		return nil, h, err
 	}
-	text := q.Get("receipt_handle")
-	if text == "" && r.ContentLength != 0 && !q.Has("receipt_handle") {
+	text, given := q.first("receipt_handle")
+	if !given && x.r.ContentLength != 0 {
 		return nil, h, badf("receipt_handle is missing; a body of handles is not supported by this server")
 	}
 	if text == "" {
@@ -43,8 +42,8 @@ func (s *Server) ackParams(r *http.Request) (apply func(string, inflight.Handle)
 	return apply, h, nil
 }
 
-func (s *Server) ackMode(q url.Values) (func(string, inflight.Handle) error, error) {
-	switch q.Get("extend") {
+func (s *Server) ackMode(q params) (func(string, inflight.Handle) error, error) {
+	switch mode, _ := q.first("extend"); mode {
 	case "", "false":
 		return s.engine.Ack, nil
 	case "true", "1":

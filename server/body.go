@@ -17,14 +17,15 @@ const (
 // errBodyTooLarge reports a body above its limit. (413)
 var errBodyTooLarge = errors.New("the request body is larger than 1 MiB")
 
-// readBody returns the request's body of at most limit bytes. What it allocates follows what has arrived, so
+// body returns the request's body of at most limit bytes. What it allocates follows what has arrived, so
 // that a client cannot make the server hold memory by declaring much and sending little.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+func (x *exchange) body(limit int64) ([]byte, error) {
+	r := x.r
 	declared := r.ContentLength
 	if declared > limit {
 		return nil, errBodyTooLarge
 	}
-	body := http.MaxBytesReader(w, r.Body, limit)
+	body := http.MaxBytesReader(x.ResponseWriter, r.Body, limit)
 	if declared >= 0 && declared <= bodyExact {
 		buf := make([]byte, declared)
 		_, err := io.ReadFull(body, buf)

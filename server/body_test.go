@@ -50,7 +50,7 @@ func TestReadBody(t *testing.T) {
 			if declared {
 				r.ContentLength = int64(size)
 			}
-			got, err := readBody(httptest.NewRecorder(), r, limit)
+			got, err := (&exchange{ResponseWriter: httptest.NewRecorder(), r: r}).body(limit)
 			if size > limit {
 				require.ErrorIs(t, err, errBodyTooLarge, name)
 				if declared {
@@ -75,7 +75,7 @@ func TestReadBodyCutShort(t *testing.T) {
 	for _, declared := range []int64{10, bodyExact + 10} {
 		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("x"), iotestErr{io.ErrUnexpectedEOF}))
 		r.ContentLength = declared
-		_, err := readBody(httptest.NewRecorder(), r, bodyMax)
+		_, err := (&exchange{ResponseWriter: httptest.NewRecorder(), r: r}).body(bodyMax)
 		require.Equal(t, 400, statusOf(err))
 	}
 }

@@ -4,60 +4,58 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
-	"time"
 
 	"narad/engine"
 )
 
 // consume leases one message to the client, waiting for one as long as it asks.
-func (s *Server) consume(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet { // a HEAD would lease a message and throw it away
-		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
-		return
+func (s *Server) consume(x *exchange) error {
+	if x.r.Method != http.MethodGet { // a HEAD would lease a message and throw it away
+		x.Header().Set("Allow", http.MethodGet)
+		return &Error{Status: http.StatusMethodNotAllowed, Text: http.StatusText(http.StatusMethodNotAllowed), Plain: true}
 	}
-	req := &engine.ConsumeRequest{Topic: r.PathValue("topic")}
-	clamped, err := s.consumeParams(r, req)
+	if err := x.mayDo(ActionConsume); err != nil {
+		return err
+	}
+	req := &engine.ConsumeRequest{Topic: x.topic}
+	clamped, err := s.consumeParams(x, req)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	if s.isStopping() {
-		s.fail(w, http.StatusServiceUnavailable, "shutting down; nothing is handed out any more")
-		return
+		return errStopping
 	}
 	if clamped {
-		w.Header().Set("X-Narad-Wait-Clamped", req.Wait.String())
+		x.Header().Set("X-Narad-Wait-Clamped", req.Wait.String())
 	}
-	defer context.AfterFunc(r.Context(), req.Cancel)()
+	defer context.AfterFunc(x.r.Context(), req.Cancel)()
 	defer context.AfterFunc(s.stopping, req.Cancel)()
 	d, err := s.engine.Consume(req)
 	switch {
 	case err == nil:
-		s.deliver(w, r, d)
+		s.deliver(x, d)
+		return nil
 	case errors.Is(err, engine.ErrEmpty), errors.Is(err, engine.ErrCancelled): // cancelled: stopping, or nobody is there to read this
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		s.failWith(w, r, err)
+		return x.noContent()
 	}
+	return err
 }
 
 // consumeParams fills in the request and reports whether the wait was cut.
-func (s *Server) consumeParams(r *http.Request, req *engine.ConsumeRequest) (clamped bool, err error) {
-	q, err := query(r)
+func (s *Server) consumeParams(x *exchange, req *engine.ConsumeRequest) (clamped bool, err error) {
+	q, err := x.query()
 	if err != nil {
 		return false, err
 	}
 	for _, name := range []string{"offset", "max"} {
-		if q.Has(name) {
+		if q.has(name) {
 			return false, badf("%s is not supported by this server", name)
 		}
 	}
-	if req.Partition, err = partitionParam(q); err != nil {
+	if req.Partition, err = q.partition(); err != nil {
 		return false, err
 	}
-	if req.Wait, err = waitParam(q); err != nil {
+	if req.Wait, err = q.wait(); err != nil {
 		return false, err
 	}
 	if req.Wait > s.opts.MaxConsumeWait {
@@ -67,27 +65,15 @@ func (s *Server) consumeParams(r *http.Request, req *engine.ConsumeRequest) (cla
 	return false, nil
 }
 
-func waitParam(q url.Values) (time.Duration, error) {
-	text, given, err := single(q, "wait")
-	if err != nil || !given {
-		return 0, err
-	}
-	wait, err := time.ParseDuration(text)
-	if err != nil || wait < 0 {
-		return 0, badf("wait is not a duration like 10s")
-	}
-	return wait, nil
-}
-
 // deliver sends a message. When the client has left, or cannot be written to, nobody holds the handle: the
 // lease is given back, so that the next consumer gets the message at once.
-func (s *Server) deliver(w http.ResponseWriter, r *http.Request, d *engine.Delivery) {
-	err := r.Context().Err()
+func (s *Server) deliver(x *exchange, d *engine.Delivery) {
+	err := x.r.Context().Err()
 	if err == nil {
-		err = writeJSON(w, http.StatusOK, appendMessage(nil, d))
+		err = x.json(http.StatusOK, appendMessage(nil, d))
 	}
 	if err == nil {
-		err = http.NewResponseController(w).Flush()
+		err = http.NewResponseController(x.ResponseWriter).Flush()
 	}
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
 		return

@@ -3,38 +3,63 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
 	"narad/engine"
+	"narad/metastore"
+)
+
+// badRequest is a request that the server refuses by itself. Its text goes to the client.
+type badRequest string
+
+func (e badRequest) Error() string { return string(e) }
+
+func badf(format string, args ...any) error { return badRequest(fmt.Sprintf(format, args...)) }
+
+// Answers that need no details.
+var (
+	errForbidden = &Error{Status: http.StatusForbidden, Text: "you may not do this"}
+	errContent   = &Error{Status: http.StatusUnsupportedMediaType,
+		Text: "send Content-Type application/json or application/octet-stream, or an " + clientHeader + " header"}
+	errStopping = &Error{Status: http.StatusServiceUnavailable, Text: "shutting down; nothing is handed out any more"}
 )
 
 // statusOf returns the status that tells a client of an error.
 func statusOf(err error) int {
 	var bad badRequest
+	var own *Error
 	switch {
+	case errors.As(err, &own):
+		return own.Status
 	case errors.As(err, &bad), errors.Is(err, engine.ErrInvalid):
 		return http.StatusBadRequest
 	case errors.Is(err, engine.ErrTopicNotFound):
 		return http.StatusNotFound
 	case errors.Is(err, engine.ErrTopicExists):
 		return http.StatusConflict
-	case errors.Is(err, engine.ErrLeaseGone):
+	case errors.Is(err, engine.ErrLeaseGone), errors.Is(err, engine.ErrOffsetGone):
 		return http.StatusGone
 	case errors.Is(err, engine.ErrTooLarge), errors.Is(err, errBodyTooLarge):
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, engine.ErrClosed):
 		return http.StatusServiceUnavailable
 	default:
-		return http.StatusInternalServerError
+		return metastoreStatus(err)
 	}
 }
 
 // textOf returns what the client reads. An internal error names files and causes that are not its business.
 func textOf(err error) string {
+	var own *Error
 	switch {
+	case errors.As(err, &own):
+		return err.Error()
 	case errors.Is(err, engine.ErrProduceFailed):
 		return engine.ErrProduceFailed.Error()
+	case errors.Is(err, engine.ErrOffsetGone):
+		return engine.ErrOffsetGone.Error()
 	case statusOf(err) == http.StatusInternalServerError:
 		return "internal error"
 	default:
@@ -42,35 +67,59 @@ func textOf(err error) string {
 	}
 }
 
-// failWith answers with the status and text of err.
-func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
+// metastoreStatus returns the status of a change that the metastore did not make.
+func metastoreStatus(err error) int {
+	switch {
+	case errors.Is(err, metastore.ErrClosed):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with the status and text of err, which is not nil. When the handler has answered already, it does nothing.
+func (x *exchange) fail(err error) {
+	if x.status != 0 {
+		return
+	}
 	status := statusOf(err)
 	if status == http.StatusInternalServerError {
-		s.opts.Logger.Error("a request failed", "method", r.Method, "route", r.Pattern, "topic", r.PathValue("topic"), "error", err)
+		x.s.opts.Logger.Error("a request failed", "method", x.r.Method, "route", x.r.Pattern, "topic", x.topic, "error", err)
 	}
-	s.fail(w, status, textOf(err))
+	own := &Error{}
+	errors.As(err, &own)
+	h := x.Header()
+	switch {
+	case own.RetryAfter > 1:
+		h["Retry-After"] = []string{strconv.Itoa(own.RetryAfter)}
+	case own.RetryAfter == 1, status == http.StatusServiceUnavailable:
+		h["Retry-After"] = headerOne
+	}
+	if status == http.StatusUnauthorized {
+		h["Www-Authenticate"] = headerBasic
+	}
+	if own.Plain {
+		http.Error(x, textOf(err), status)
+		return
+	}
+	_ = x.json(status, errorBody(textOf(err), own.Fields)) // the client has gone: there is nobody to tell
 }
 
-// fail answers with a status and a text. Of a 503 the server knows that nothing was done.
-func (s *Server) fail(w http.ResponseWriter, status int, text string) {
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
+// errorBody returns {"error":text} with more fields behind it.
+func errorBody(text string, fields map[string]any) []byte {
+	body := appendString([]byte(`{"error":`), text)
+	if len(fields) == 0 {
+		return append(body, '}')
 	}
-	body, err := json.Marshal(struct {
-		Error string `json:"error"`
-	}{text})
+	more := encode(fields)
+	more[0] = ','
+	return append(body, more...)
+}
+
+// encode returns the JSON of a value of ours, as encoding/json writes it.
+func encode(v any) []byte {
+	body, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a string always encodes
+		panic(err) // what is passed here always encodes
 	}
-	writeJSON(w, status, body)
-}
-
-// writeJSON sends one line of JSON with its length.
-func writeJSON(w http.ResponseWriter, status int, body []byte) error {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	w.WriteHeader(status)
-	_, err := w.Write(append(body, '\n'))
-	return err
+	return body
 }

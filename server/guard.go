@@ -5,24 +5,85 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 )
 
 // clientHeader, present with any value, shows that a request does not come from a form of a web page.
 const clientHeader = "X-Narad-Client"
 
-// guard is what every request passes before it is routed: the content guard, so that 415 comes before 404
-// and 405, and the rule that a panic ends the process.
-func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer crashOnPanic()
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if carriesBody(r.Method) && !contentAllowed(r.Header) {
-			s.fail(w, http.StatusUnsupportedMediaType,
-				"send Content-Type application/json or application/octet-stream, or an "+clientHeader+" header")
-			return
+// ServeHTTP implements [http.Handler]. What every request passes, in this order: authentication, the content guard, the
+// routes; so 401 comes before 415, and 415 before 404 and 405 (narad-facts 1.1).
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer crashOnPanic()
+	x := exchanges.Get().(*exchange)
+	*x = exchange{ResponseWriter: w, r: r, s: s}
+	if s.opts.Observer != nil {
+		x.began = time.Now()
+		s.opts.Observer.Started()
+	}
+	w.Header()["X-Content-Type-Options"] = headerNosniff
+	if err := x.admit(); err != nil {
+		x.fail(err)
+	} else {
+		s.routes.ServeHTTP(x, r)
+	}
+	if s.opts.Observer != nil {
+		x.observe()
+	}
+	*x = exchange{}
+	exchanges.Put(x)
+}
+
+// admit is what a request must pass before it is routed.
+func (x *exchange) admit() error {
+	if auth := x.s.opts.Auth; auth != nil && !x.isOpen() {
+		user, err := auth.Authenticate(x.r)
+		if err != nil {
+			return err
 		}
-		next.ServeHTTP(w, r)
+		x.user = user
+	}
+	if carriesBody(x.r.Method) && !contentAllowed(x.r.Header) {
+		return errContent
+	}
+	return nil
+}
+
+// isOpen reports a request that never needs credentials.
+func (x *exchange) isOpen() bool {
+	switch x.r.URL.Path {
+	case "/healthz", "/readyz":
+		return true
+	case "/metrics":
+		return x.s.opts.MetricsOpen
+	}
+	return false
+}
+
+// observe tells the observer of a request that is over.
+func (x *exchange) observe() {
+	route := x.r.Pattern
+	if _, path, ok := strings.Cut(route, " "); ok {
+		route = path
+	}
+	if route == "" {
+		route = "unmatched"
+	}
+	if x.status == 0 { // net/http answers for a handler that wrote nothing
+		x.status = http.StatusOK
+	}
+	x.s.opts.Observer.Finished(Request{
+		Route: route, Method: methodLabel(x.r.Method), Status: x.status, Took: time.Since(x.began), In: x.in, Out: x.out,
 	})
+}
+
+// methodLabel bounds what a client can make of metrics (B202).
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "OTHER"
 }
 
 func carriesBody(method string) bool {
@@ -35,11 +96,8 @@ func contentAllowed(h http.Header) bool {
 		return true
 	}
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	switch strings.ToLower(strings.TrimSpace(kind)) {
-	case "application/json", "application/octet-stream":
-		return true
-	}
-	return false
+	kind = strings.TrimSpace(kind)
+	return strings.EqualFold(kind, "application/json") || strings.EqualFold(kind, "application/octet-stream")
 }
 
 // crashOnPanic ends the process on a panic of the handler that deferred it: net/http would report it and

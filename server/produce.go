@@ -1,42 +1,37 @@
 package server
 
 import (
-	"net/http"
-
 	"narad/engine"
 )
 
 // produce stores the body, byte for byte. 202 says that it is on disk.
-func (s *Server) produce(w http.ResponseWriter, r *http.Request) {
-	m, err := s.message(w, r)
-	if err == nil {
-		err = s.engine.Produce(m)
+func (s *Server) produce(x *exchange) error {
+	if err := x.mayDo(ActionProduce); err != nil {
+		return err
 	}
+	q, err := x.query()
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
-	w.Header().Set("Content-Length", "0")
-	w.WriteHeader(http.StatusAccepted)
-}
-
-func (s *Server) message(w http.ResponseWriter, r *http.Request) (engine.Message, error) {
-	m := engine.Message{Topic: r.PathValue("topic")}
-	q, err := query(r)
+	m := engine.Message{Topic: x.topic}
+	if m.Partition, err = q.partition(); err != nil {
+		return err
+	}
+	key, given, err := q.single("key")
 	if err != nil {
-		return m, err
+		return err
 	}
-	if m.Partition, err = partitionParam(q); err != nil {
-		return m, err
+	if given {
+		m.Key = []byte(key)
 	}
-	key, _, err := single(q, "key")
-	if err != nil {
-		return m, err
-	}
-	m.Key = []byte(key)
 	if _, err := s.engine.Topic(m.Topic); err != nil { // before a body for nobody is read
-		return m, err
+		return err
 	}
-	m.Payload, err = readBody(w, r, engine.MaxPayload)
-	return m, err
+	if m.Payload, err = x.body(engine.MaxPayload); err != nil {
+		return err
+	}
+	if err := s.engine.Produce(m); err != nil {
+		return err
+	}
+	return x.accepted()
 }

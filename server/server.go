@@ -28,6 +28,17 @@ type Options struct {
 	HeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 	// Grace is how long a stop waits for what is in flight. Default 10 s.
 	Grace time.Duration
+	// Auth, Schemas, Observer, Metrics and StatusPage are other parts of the node; nil turns each off.
+	Auth     Auth
+	Schemas  Schemas
+	Observer Observer
+	// Metrics serves /metrics: to whoever has credentials, to everybody with MetricsOpen, and not on this listener with
+	// MetricsAway, when [Server.OpsHandler] has one of its own.
+	Metrics                  http.Handler
+	MetricsOpen, MetricsAway bool
+	StatusPage               StatusPage
+	// Ready says why the node cannot do its work yet, or any more; /readyz asks it. Nil: it always can.
+	Ready func() error
 	// Logger is told what no client is: internal errors and connections cut by a stop. Default: discarded.
 	Logger *slog.Logger
 }
@@ -59,7 +70,7 @@ func setDefault[T comparable](field *T, value T) {
 type Server struct {
 	engine   *engine.Engine
 	opts     Options
-	handler  http.Handler
+	routes   http.Handler
 	stopping context.Context // done once a stop has begun
 	stop     context.CancelFunc
 }
@@ -68,32 +79,8 @@ type Server struct {
 func New(e *engine.Engine, o Options) *Server {
 	s := &Server{engine: e, opts: o.withDefaults()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.handler = s.guard(s.routes())
+	s.routes = s.newMux()
 	return s
-}
-
-// ServeHTTP implements [http.Handler].
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
-
-// routes relies on http.ServeMux for two plain-text answers: 404 of an unknown route, 405 with Allow.
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.health)
-	mux.HandleFunc("POST /v1/topics", s.createTopic)
-	mux.HandleFunc("GET /v1/topics", s.listTopics)
-	mux.HandleFunc("GET /v1/topics/{topic}", s.getTopic)
-	mux.HandleFunc("POST /v1/topics/{topic}/produce", s.produce)
-	mux.HandleFunc("GET /v1/topics/{topic}/consume", s.consume)
-	mux.HandleFunc("POST /v1/topics/{topic}/ack", s.ack)
-	return mux
-}
-
-func (s *Server) health(w http.ResponseWriter, r *http.Request) {
-	if s.isStopping() {
-		s.fail(w, http.StatusServiceUnavailable, "shutting down")
-		return
-	}
-	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
 // Stop makes the server answer as one that is stopping, for good. Serve does it when its context ends.

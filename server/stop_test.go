@@ -127,8 +127,8 @@ func TestDisconnectCancels(t *testing.T) {
 	s := newServed(t, Options{})
 	s.topic(`"name":"orders","visibility_timeout_ms":60000`)
 	handled := make(chan time.Duration, 1)
-	next := s.server.handler
-	s.server.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	next := s.server.routes
+	s.server.routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		next.ServeHTTP(w, r)
 		if r.Header.Get("X-Leaver") != "" {
@@ -169,7 +169,8 @@ func TestGiveBackToNobody(t *testing.T) {
 	} {
 		d, err := n.engine.Consume(&engine.ConsumeRequest{Topic: "orders", Partition: engine.AnyPartition, Wait: 10 * time.Second})
 		require.NoError(t, err)
-		n.server.deliver(c.w, httptest.NewRequest("GET", "/", nil).WithContext(c.ctx), d)
+		r := httptest.NewRequest("GET", "/", nil).WithContext(c.ctx)
+		n.server.deliver(&exchange{ResponseWriter: c.w, r: r, s: n.server}, d)
 		require.ErrorIs(t, n.engine.Ack("orders", d.Handle), engine.ErrLeaseGone)
 	}
 	m := n.consumeOne("orders", "")
@@ -180,7 +181,8 @@ func TestGiveBackToNobody(t *testing.T) {
 func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv("NARAD_TEST_PANIC") == "1" {
 		s := New(nil, Options{})
-		web := httptest.NewServer(s.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("planted") })))
+		s.routes = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("planted") })
+		web := httptest.NewServer(s)
 		http.Get(web.URL)
 		os.Exit(0) // the request ended: the panic was swallowed
 	}

@@ -70,28 +70,24 @@ func newTopicBody(t engine.Topic, role string) topicBody {
 	}
 }
 
-func (s *Server) createTopic(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(w, r, bodyMax)
+func (s *Server) createTopic(x *exchange) error {
+	body, err := x.body(bodyMax)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	var req createRequest
 	if err := decodeStrict(body, &req); err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	spec, err := req.spec(s.opts.DefaultRetentionMs)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	t, err := s.engine.CreateTopic(spec)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
-	s.writeValue(w, http.StatusCreated, newTopicBody(t, "")) // the role is absent here, as facts 1.3 have it
+	return x.value(http.StatusCreated, newTopicBody(t, "")) // the role is absent here, as facts 1.3 have it
 }
 
 // decodeStrict decodes one JSON value. An unknown field, and anything behind the value, is refused.
@@ -147,21 +143,20 @@ func capOf(n *int64) int {
 	return int(min(max(*n, -1), math.MaxInt32))
 }
 
-func (s *Server) listTopics(w http.ResponseWriter, r *http.Request) {
-	q, err := query(r)
+func (s *Server) listTopics(x *exchange) error {
+	q, err := x.query()
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	limit := pageDefault
-	if text := q.Get("limit"); q.Has("limit") {
+	if text, given := q.first("limit"); given {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
-			s.failWith(w, r, badf("limit is not a number from 1 on"))
-			return
+			return badf("limit is not a number from 1 on")
 		}
 	}
 	limit = min(limit, pageMax)
-	topics := s.engine.Topics(q.Get("page_token"), limit+1)
+	after, _ := q.first("page_token")
+	topics := s.engine.Topics(after, limit+1)
 	page := struct {
 		Topics []topicBody `json:"topics"`
 		Next   string      `json:"next_page_token"`
@@ -173,19 +168,17 @@ func (s *Server) listTopics(w http.ResponseWriter, r *http.Request) {
 	for _, t := range topics {
 		page.Topics = append(page.Topics, newTopicBody(t, roleStandalone))
 	}
-	s.writeValue(w, http.StatusOK, page)
+	return x.value(http.StatusOK, page)
 }
 
-func (s *Server) getTopic(w http.ResponseWriter, r *http.Request) {
-	t, err := s.engine.Topic(r.PathValue("topic"))
+func (s *Server) getTopic(x *exchange) error {
+	t, err := s.engine.Topic(x.topic)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	stats, err := s.engine.Stats(t.Name)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	body := newTopicBody(t, roleStandalone)
 	for _, p := range stats {
@@ -193,13 +186,5 @@ func (s *Server) getTopic(w http.ResponseWriter, r *http.Request) {
 			Index: p.Partition, Oldest: p.Oldest, Next: p.HighWatermark, HighWatermark: p.HighWatermark, Status: "ok",
 		})
 	}
-	s.writeValue(w, http.StatusOK, body)
-}
-
-func (s *Server) writeValue(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the types of this file always encode
-	}
-	writeJSON(w, status, body)
+	return x.value(http.StatusOK, body)
 }

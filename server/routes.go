@@ -1,0 +1,38 @@
+package server
+
+import (
+	"net/http"
+)
+
+// route is one line of the table of routes. pattern is in the form of [http.ServeMux].
+type route struct {
+	pattern string
+	handle  handler
+}
+
+// newMux relies on http.ServeMux for two plain-text answers: 404 of an unknown route, 405 with Allow.
+func (s *Server) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, table := range [][]route{s.nodeRoutes(), s.messageRoutes(), s.topicRoutes()} {
+		for _, r := range table {
+			mux.Handle(r.pattern, r.handle)
+		}
+	}
+	return mux
+}
+
+func (s *Server) messageRoutes() []route {
+	return []route{
+		{"POST /v1/topics/{topic}/produce", s.produce},
+		{"GET /v1/topics/{topic}/consume", s.consume},
+		{"POST /v1/topics/{topic}/ack", s.ack},
+	}
+}
+
+func (s *Server) topicRoutes() []route {
+	return []route{
+		{"POST /v1/topics", s.createTopic},
+		{"GET /v1/topics", s.listTopics},
+		{"GET /v1/topics/{topic}", s.getTopic},
+	}
+}
