@@ -31,7 +31,8 @@ wal, segment, committer, metastore, internal/cleanmark < inspect # files are rea
 engine < cluster # nodes meet above the engine of each; the front is above both
 engine, cluster < server # a front is thin and real: nothing of the simulator is in production
 NONE < client # a client speaks HTTP and shares no code with what it talks to
-client, server, inspect < cmd/narad # the program that is shipped contains no simulator
+NONE < config # what an operator wrote is checked before anything of the node exists
+client, server, inspect, config < cmd/narad # the program that is shipped contains no simulator
 
 vfs < sim/disk # a simulated disk is only a disk
 env, sim/disk < sim # the kernel knows no engine, so that no engine is favoured
@@ -53,6 +54,7 @@ NONE < internal/tidy # rules read sources, not packages
 const outside = `
 vfs # the files of the system
 server, client # the front: sockets
+config # the text of addresses, no sockets
 cmd # programs: flags, signals, sockets
 bench # measures the real disk
 sim # reports a stuck world on the terminal of the run
