@@ -1,5 +1,7 @@
-// Package metastore keeps what topics exist: their settings and the incarnation that each name belongs to. [Store] is the
-// seam; [Local] is the implementation for one node, two files in a directory. A replicated one can stand in its place.
+// Package metastore keeps what topics exist: their settings, their schemas and the incarnation that each name belongs to; and what users
+// exist, with their grants. [Store] is the seam; [Local] is the implementation for one node, two files in a directory. A replicated
+// one can stand in its place. What they share is a [State], the [Change] from one to the next, and a [Replica] that shows
+// states and plans changes.
 //
 // # Invariants
 //
@@ -12,6 +14,9 @@
 //	M5  A topic's name, creation time and visibility timeout never change, and its partitions never become fewer. Its id
 //	    changes only as a whole, by a replacement: no state shows the name without an incarnation in between.
 //	M6  A failed write or sync shuts the store for changes until it is opened again. Reads go on.
+//	M7  The versions of a topic's schema are 1, 2, … and none is ever changed or removed before the topic is. A replacement keeps them.
+//	M8  A change of a user's password leaves the grants, and the other way round. A topic's owner is a user that exists: with the
+//	    user its topics lose their owner, in one step.
 //
 // # Files
 //
@@ -19,7 +24,7 @@
 //
 //	offset  size
 //	     0     8  magic, "NARADMSS" (snapshot) or "NARADMSJ" (journal)
-//	     8     2  version, 1
+//	     8     2  version, 2; 1 is read
 //	    10     2  zero
 //	    12     4  checksum over bytes [0, 12) and [16, end of the checksummed part)
 //	    16    16  identity of the store, random, the same in both files
@@ -28,8 +33,8 @@
 //	    44     4  payload length in bytes (snapshot; zero in the journal)
 //	    48    16  two cells (journal; zero in the snapshot)
 //
-// topics.snapshot is such a header and its payload, a JSON array of topics in name order. The checksum covers all of it,
-// and the file ends there.
+// topics.snapshot is such a header and its payload, the JSON object {"topics":[…],"users":[…]}, both in name order; a topic has its
+// schemas with it. In version 1 the payload is the array of topics. The checksum covers all of it, and the file ends there.
 //
 // topics.journal is such a header, whose checksum covers its first 48 bytes and 16 zeros, and then entries, one for a change. A
 // cell says that every change up to one is durable in the journal; cell s mod 2 is for the change s, so that a write
@@ -42,10 +47,12 @@
 // An entry:
 //
 //	offset  size
-//	     0     4  payload length n, 1 … 65536
+//	     0     4  payload length n, 1 … 1048576
 //	     4     4  checksum over the store's identity, bytes [0, 4) and bytes [8, 16+n)
 //	     8     8  sequence, one more than that of the entry before
-//	    16     n  payload: {"op":"create"|"update"|"replace"|"delete","topic":{…}}
+//	    16     n  payload: a JSON object with "op", and what it is about. About "topic":{…} are create and append-schema,
+//	            with the document as "schema", update, replace and delete; about "user":{…} are create-user,
+//	            set-password, set-grants and delete-user. Version 1 has no schemas and no users.
 //
 // Entries up to the snapshot's sequence are in the snapshot already and are passed over.
 //
@@ -65,6 +72,7 @@
 // is a change that was never answered. Else it is damage, and so is an end before the last confirmed change: the open
 // fails with a [*CorruptError] rather than forget changes.
 //
-// File map: store.go (Store, Topic, errors), name.go, local.go (Local: reads and changes), open.go (open, compaction),
-// format.go (bytes), view.go (immutable snapshot for readers).
+// File map: store.go (Store, errors), topic.go, schema.go, user.go, name.go (what may exist), change.go (one step, and when it is
+// legal), state.go (immutable states), replica.go (reads, and plans of changes), local.go (Local: changes), open.go (open,
+// compaction), format.go (bytes), inspect.go (for tools).
 package metastore

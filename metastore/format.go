@@ -14,10 +14,10 @@ const (
 	cellsAt         = 48 // of the two cells in the header of a journal
 	cellSize        = 8
 	entryHeaderSize = 16
-	formatVersion   = 1
+	formatVersion   = 2 // written; 1, which has neither users nor schemas, is read
 	snapshotMagic   = "NARADMSS"
 	journalMagic    = "NARADMSJ"
-	entryPayloadMax = 64 << 10
+	entryPayloadMax = changeBytesMax
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -26,24 +26,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type identity [16]byte
 
 type header struct {
+	version  uint16 // of a header that was read
 	store    identity
 	sequence uint64
 	topics   uint32
 	payload  uint32
-}
-
-// Operations of a change.
-const (
-	opCreate = "create"
-	opUpdate = "update"
-	opDelete = "delete" // only name and id of the topic are given
-	// opReplace gives a name to another incarnation with the topic's settings.
-	opReplace = "replace"
-)
-
-type change struct {
-	Op    string `json:"op"`
-	Topic Topic  `json:"topic"`
 }
 
 // appendHeader appends a header whose checksum also covers payload, and the payload.
@@ -77,13 +64,15 @@ func parseHeader(file, magic string, b []byte) (header, error) {
 	if string(b[:8]) != magic {
 		return corrupt(0, "magic %q where %q belongs", b[:8], magic)
 	}
-	if v := binary.LittleEndian.Uint16(b[8:]); v != formatVersion {
-		return corrupt(8, "version %d, this program knows %d", v, formatVersion)
+	version := binary.LittleEndian.Uint16(b[8:])
+	if version < 1 || version > formatVersion {
+		return corrupt(8, "version %d, this program knows 1 to %d", version, formatVersion)
 	}
 	if got, want := headerSum(b), binary.LittleEndian.Uint32(b[12:]); got != want {
 		return corrupt(12, "checksum %08x where %08x belongs", got, want)
 	}
 	h := header{
+		version:  version,
 		store:    identity(b[16:32]),
 		sequence: binary.LittleEndian.Uint64(b[32:]),
 		topics:   binary.LittleEndian.Uint32(b[40:]),
@@ -126,41 +115,61 @@ func missing(at int64, last, confirmed uint64) error {
 	return &CorruptError{journalName, at, fmt.Sprintf("no entry here, and changes up to %d were confirmed", confirmed)}
 }
 
+// snapshotPayload is the payload of a snapshot of version 2.
+type snapshotPayload struct {
+	Topics []*entry      `json:"topics"`
+	Users  []*userRecord `json:"users"`
+}
+
 // encodeSnapshot returns the bytes of a snapshot file.
-func encodeSnapshot(store identity, v *view) ([]byte, error) {
-	payload, err := json.Marshal(v.topics)
+func encodeSnapshot(store identity, s *State) ([]byte, error) {
+	payload, err := encodeJSON(snapshotPayload{s.entries, s.users})
 	if err != nil {
 		return nil, err
 	}
 	if len(payload) > snapshotSizeMax-headerSize {
-		return nil, fmt.Errorf("the snapshot of %d topics takes more than %d bytes", len(v.topics), snapshotSizeMax)
+		return nil, fmt.Errorf("the snapshot of %d topics takes more than %d bytes", len(s.entries), snapshotSizeMax)
 	}
-	h := header{store: store, sequence: v.sequence, topics: uint32(len(v.topics)), payload: uint32(len(payload))}
+	h := header{store: store, sequence: s.sequence, topics: uint32(len(s.entries)), payload: uint32(len(payload))}
 	return appendHeader(nil, snapshotMagic, h, payload), nil
 }
 
 // parseSnapshot reads a snapshot file.
-func parseSnapshot(b []byte) (identity, *view, error) {
+func parseSnapshot(b []byte) (identity, *State, error) {
+	corrupt := func(offset int64, why string) (identity, *State, error) {
+		return identity{}, nil, &CorruptError{snapshotName, offset, why}
+	}
 	h, err := parseHeader(snapshotName, snapshotMagic, b)
 	if err != nil {
 		return identity{}, nil, err
 	}
 	if int64(h.payload) != int64(len(b))-headerSize {
-		return identity{}, nil, &CorruptError{snapshotName, 44, fmt.Sprintf("payload of %d bytes, header says %d", len(b)-headerSize, h.payload)}
+		return corrupt(44, fmt.Sprintf("payload of %d bytes, header says %d", len(b)-headerSize, h.payload))
 	}
-	v := &view{sequence: h.sequence}
-	if err := decodeStrict(b[headerSize:], &v.topics); err != nil {
-		return identity{}, nil, &CorruptError{snapshotName, headerSize, err.Error()}
-	}
-	if len(v.topics) != int(h.topics) {
-		return identity{}, nil, &CorruptError{snapshotName, 40, fmt.Sprintf("%d topics, header says %d", len(v.topics), h.topics)}
-	}
-	for i, t := range v.topics {
-		if t == nil || t.check() != nil || i > 0 && v.topics[i-1].Name >= t.Name {
-			return identity{}, nil, &CorruptError{snapshotName, headerSize, fmt.Sprintf("topic %d is invalid or out of order", i)}
+	var p snapshotPayload
+	if h.version == 1 { // topics alone
+		var topics []*Topic
+		err = decodeStrict(b[headerSize:], &topics)
+		for _, t := range topics {
+			if t == nil {
+				t = &Topic{}
+			}
+			p.Topics = append(p.Topics, &entry{Topic: *t})
 		}
+	} else {
+		err = decodeStrict(b[headerSize:], &p)
 	}
-	return h.store, v, nil
+	if err != nil {
+		return corrupt(headerSize, err.Error())
+	}
+	if len(p.Topics) != int(h.topics) {
+		return corrupt(40, fmt.Sprintf("%d topics, header says %d", len(p.Topics), h.topics))
+	}
+	s, err := newState(h.sequence, p.Topics, p.Users)
+	if err != nil {
+		return corrupt(headerSize, err.Error())
+	}
+	return h.store, s, nil
 }
 
 // decodeStrict reads one JSON value and nothing else. A field that this program does not know is an error: the next rewrite
@@ -177,22 +186,15 @@ func decodeStrict(b []byte, v any) error {
 	return nil
 }
 
-// appendEntry appends the journal entry of a change.
-func appendEntry(dst []byte, store identity, sequence uint64, c change) ([]byte, error) {
-	payload, err := json.Marshal(c)
-	if err != nil {
-		return dst, err
-	}
-	if len(payload) > entryPayloadMax {
-		return dst, fmt.Errorf("a change of %d bytes, at most %d fit an entry", len(payload), entryPayloadMax)
-	}
+// appendEntry appends the journal entry of an encoded change.
+func appendEntry(dst []byte, store identity, sequence uint64, payload []byte) []byte {
 	start := len(dst)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(payload)))
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, sequence)
 	dst = append(dst, payload...)
 	binary.LittleEndian.PutUint32(dst[start+4:], entrySum(store, dst[start:]))
-	return dst, nil
+	return dst
 }
 
 func entrySum(store identity, entry []byte) uint32 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"narad/sim/disk"
@@ -24,20 +25,36 @@ var storeID = identity{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 // delete.
 func sampleSnapshot(t testing.TB) []byte {
 	a, b := topic("a", 1), topic("b", 2)
-	snapshot, err := encodeSnapshot(storeID, &view{sequence: 2, topics: []*Topic{&a, &b}})
+	snapshot, err := encodeSnapshot(storeID, stateOf(t, 2, a, b))
 	require.NoError(t, err)
 	return snapshot
 }
+
+// stateOf returns the state with these topics.
+func stateOf(t testing.TB, sequence uint64, topics ...Topic) *State {
+	s := &State{sequence: sequence}
+	for i := range topics {
+		s.entries = append(s.entries, &entry{Topic: topics[i]})
+	}
+	return s
+}
+
+// mustEntry appends the entry of a change.
+func mustEntry(t testing.TB, dst []byte, store identity, sequence uint64, c Change) []byte {
+	payload, err := c.Encode()
+	require.NoError(t, err)
+	return appendEntry(dst, store, sequence, payload)
+}
+
+func ref(t Topic) *Topic { return &t }
 
 func sampleJournal(t testing.TB) (journal []byte, ends []int) {
 	journal = appendHeader(nil, journalMagic, header{store: storeID, sequence: 2}, nil)
 	ends = []int{len(journal)}
 	updated := topic("b", 2)
 	updated.Partitions = 8
-	for i, c := range []change{{opCreate, topic("c", 3)}, {opUpdate, updated}, {opDelete, Topic{Name: "a", ID: topic("a", 1).ID}}} {
-		var err error
-		journal, err = appendEntry(journal, storeID, uint64(3+i), c)
-		require.NoError(t, err)
+	for i, c := range []Change{{Op: opCreate, Topic: ref(topic("c", 3))}, {Op: opUpdate, Topic: &updated}, {Op: opDelete, Topic: &Topic{Name: "a", ID: topic("a", 1).ID}}} {
+		journal = mustEntry(t, journal, storeID, uint64(3+i), c)
 		ends = append(ends, len(journal))
 	}
 	return journal, ends
@@ -66,6 +83,45 @@ func TestGolden(t *testing.T) {
 		want, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(text), name)
+	}
+}
+
+// TestVersion1: files of the version before, as they are kept, are read, and rewritten in the version of now.
+func TestVersion1(t *testing.T) {
+	golden := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".v1.golden"))
+		require.NoError(t, err)
+		var b []byte
+		for line := range strings.Lines(string(text)) {
+			digits, _, _ := strings.Cut(line[8:], "|")
+			part, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+			require.NoError(t, err)
+			b = append(b, part...)
+		}
+		return b
+	}
+	journal, _ := sampleJournal(t)
+	for _, old := range []string{"journal", "confirmed"} {
+		// A crash in the first open may leave the new snapshot with the old journal.
+		for _, snapshot := range [][]byte{golden("snapshot"), sampleSnapshot(t)} {
+			l, err := openFiles(t, snapshot, golden(old))
+			require.NoError(t, err)
+			now, err := openFiles(t, sampleSnapshot(t), journal)
+			require.NoError(t, err)
+			require.Equal(t, now.List("", 0), l.List("", 0))
+			require.Equal(t, now.Recovery(), l.Recovery())
+			b, err := vfs.ReadFile(l.dir, snapshotName, 1<<20)
+			require.NoError(t, err)
+			require.EqualValues(t, formatVersion, b[8])
+			require.NoError(t, l.CreateUser(User{Name: "u", PasswordHash: []byte("h")}))
+		}
+	}
+	for _, file := range []string{"snapshot", "journal"} { // what a newer program wrote is left alone
+		newer := map[string][]byte{"snapshot": sampleSnapshot(t), "journal": journal}
+		newer[file] = slices.Clone(newer[file])
+		newer[file][8]++
+		_, err := openFiles(t, newer["snapshot"], newer["journal"])
+		require.EqualValues(t, 8, requireCorrupt(t, err, "topics."+file).Offset)
 	}
 }
 
@@ -273,14 +329,16 @@ func TestMisplacedFiles(t *testing.T) {
 	// An entry twice, one of another store, one that does not fit, one from a newer program: whole, in their place, and wrong.
 	_, err = openFiles(t, snapshot, append(slices.Clone(journal), journal[ends[2]:]...))
 	requireCorrupt(t, err, journalName)
-	alien, err := appendEntry(slices.Clone(journal), other, 6, change{opCreate, topic("d", 4)})
-	require.NoError(t, err)
+	alien := mustEntry(t, slices.Clone(journal), other, 6, Change{Op: opCreate, Topic: ref(topic("d", 4))})
 	l, err = openFiles(t, snapshot, alien)
 	require.NoError(t, err)
 	require.NotZero(t, l.Recovery().Cut) // no entry of this store
-	for _, c := range []change{{opCreate, topic("c", 9)}, {opDelete, topic("c", 9)}, {opUpdate, topic("d", 9)}, {"rename", topic("d", 9)}, {opCreate, Topic{Name: "d"}}} {
-		wrong, err := appendEntry(slices.Clone(journal), storeID, 6, c)
-		require.NoError(t, err)
+	for _, c := range []Change{
+		{Op: opCreate, Topic: ref(topic("c", 9))}, {Op: opDelete, Topic: ref(topic("c", 9))}, {Op: opUpdate, Topic: ref(topic("d", 9))},
+		{Op: "rename", Topic: ref(topic("d", 9))}, {Op: opCreate, Topic: &Topic{Name: "d"}}, {Op: opCreate}, {Op: opDeleteUser},
+		{Op: opDeleteUser, User: &userRecord{Name: "nobody"}}, {Op: opCreate, Topic: ref(topic("d", 9)), User: &userRecord{Name: "u"}},
+	} {
+		wrong := mustEntry(t, slices.Clone(journal), storeID, 6, c)
 		_, err = openFiles(t, snapshot, wrong)
 		require.EqualValues(t, len(journal), requireCorrupt(t, err, journalName, "%v", c).Offset)
 	}
@@ -294,7 +352,7 @@ func TestMisplacedFiles(t *testing.T) {
 
 	// Two names apart by case, from a program that did not mind.
 	a, A := topic("a", 1), topic("A", 2)
-	clash, err := encodeSnapshot(storeID, &view{sequence: 2, topics: []*Topic{&A, &a}})
+	clash, err := encodeSnapshot(storeID, stateOf(t, 2, A, a))
 	require.NoError(t, err)
 	_, err = openFiles(t, clash, empty(storeID, 2))
 	requireCorrupt(t, err, snapshotName)

@@ -15,21 +15,22 @@ type SnapshotContents struct {
 	Store    [16]byte
 	Sequence uint64 // of the last change in it
 	Topics   []Topic
+	Users    int
 }
 
 // DecodeSnapshot reads the bytes of a snapshot file. The error is a *[CorruptError].
 func DecodeSnapshot(b []byte) (SnapshotContents, error) {
-	store, v, err := parseSnapshot(b)
+	store, s, err := parseSnapshot(b)
 	if err != nil {
 		return SnapshotContents{}, err
 	}
-	return SnapshotContents{Store: store, Sequence: v.sequence, Topics: copyTopics(v)}, nil
+	return SnapshotContents{Store: store, Sequence: s.sequence, Topics: copyTopics(s), Users: len(s.users)}, nil
 }
 
-func copyTopics(v *view) []Topic {
-	topics := make([]Topic, 0, len(v.topics))
-	for _, t := range v.topics {
-		topics = append(topics, *t)
+func copyTopics(s *State) []Topic {
+	topics := make([]Topic, 0, len(s.entries))
+	for _, e := range s.entries {
+		topics = append(topics, e.Topic)
 	}
 	return topics
 }
@@ -48,8 +49,9 @@ type JournalChange struct {
 	At       int64 // byte of its entry
 	Size     int64 // of the entry in bytes
 	Sequence uint64
-	Op       string // "create", "update", "replace" or "delete"
-	Topic    Topic
+	Op       string // what it does, as the package documentation lists them
+	Topic    Topic  // as far as the entry says; without a name when the change is about a user
+	User     string // name of the user that the change is about, if it is about one
 }
 
 // DecodeJournal reads the bytes of a journal file and calls visit for each change. What follows Contents.End is
@@ -72,11 +74,18 @@ func DecodeJournal(b []byte, visit func(JournalChange)) (JournalContents, error)
 		if sequence != j.Last+1 {
 			return j, &CorruptError{journalName, j.End, fmt.Sprintf("change %d where %d belongs", sequence, j.Last+1)}
 		}
-		var c change
-		if err := decodeStrict(payload, &c); err != nil {
+		c, err := DecodeChange(payload)
+		if err != nil {
 			return j, &CorruptError{journalName, j.End, err.Error()}
 		}
-		visit(JournalChange{At: j.End, Size: int64(size), Sequence: sequence, Op: c.Op, Topic: c.Topic})
+		seen := JournalChange{At: j.End, Size: int64(size), Sequence: sequence, Op: c.Op}
+		if c.Topic != nil {
+			seen.Topic = *c.Topic
+		}
+		if c.User != nil {
+			seen.User = c.User.Name
+		}
+		visit(seen)
 		j.Last = sequence
 		j.Changes++
 		j.End += int64(size)
@@ -87,8 +96,17 @@ func DecodeJournal(b []byte, visit func(JournalChange)) (JournalContents, error)
 // Replay returns the topics that an open would find in the bytes of the two files; nil is a missing one. The
 // error is why it would refuse.
 func Replay(snapshot, journal []byte) ([]Topic, Recovery, error) {
-	l := &Local{folded: map[string]string{}}
-	v := &view{}
+	s, r, err := ReplayState(snapshot, journal)
+	if err != nil {
+		return nil, r, err
+	}
+	return copyTopics(s), r, nil
+}
+
+// ReplayState is Replay of everything that the files hold.
+func ReplayState(snapshot, journal []byte) (*State, Recovery, error) {
+	l := &Local{}
+	s := &State{}
 	var err error
 	switch {
 	case snapshot == nil && journal == nil:
@@ -102,13 +120,11 @@ func Replay(snapshot, journal []byte) ([]Topic, Recovery, error) {
 	case journal == nil:
 		err = &CorruptError{journalName, 0, "there is a snapshot and no journal"}
 	default:
-		v, err = l.replay(snapshot, journal)
-	}
-	if err == nil {
-		err = l.index(v)
+		s, err = l.replay(snapshot, journal)
 	}
 	if err != nil {
 		return nil, l.recovery, err
 	}
-	return copyTopics(v), l.recovery, nil
+	l.recovery.found(s)
+	return s, l.recovery, nil
 }

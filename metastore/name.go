@@ -9,17 +9,24 @@ const NameLengthMax = 200
 // neither "." nor "..". Such a name is one element of a path.
 func ValidateName(name string) error {
 	if name == "" || name == "." || name == ".." {
-		return fmt.Errorf("%w: name %q", ErrInvalid, name)
+		return fmt.Errorf("%w topic: name %q", ErrInvalid, name)
 	}
 	if len(name) > NameLengthMax {
-		return fmt.Errorf("%w: name of %d characters, at most %d are allowed", ErrInvalid, len(name), NameLengthMax)
+		return fmt.Errorf("%w topic: name of %d characters, at most %d are allowed", ErrInvalid, len(name), NameLengthMax)
 	}
-	for i := range len(name) {
-		if !nameByte(name[i]) {
-			return fmt.Errorf("%w: name %q has a character outside A-Z a-z 0-9 . _ -", ErrInvalid, name)
-		}
+	if !allNameBytes(name) {
+		return fmt.Errorf("%w topic: name %q has a character outside A-Z a-z 0-9 . _ -", ErrInvalid, name)
 	}
 	return nil
+}
+
+func allNameBytes(s string) bool {
+	for i := range len(s) {
+		if !nameByte(s[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func nameByte(c byte) bool {

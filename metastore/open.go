@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"narad/env"
 	"narad/vfs"
@@ -42,7 +41,8 @@ func OpenLocal(e *env.Env, dir vfs.Dir) (Store, error) {
 }
 
 func openLocal(e *env.Env, dir vfs.Dir) (*Local, error) {
-	l := &Local{env: e, dir: dir, change: e.NewMutex(), folded: map[string]string{}, compactMin: compactMin}
+	l := &Local{env: e, dir: dir, change: e.NewMutex(), compactMin: compactMin}
+	l.Replica = NewReplica(l.commit)
 	if err := l.load(); err != nil {
 		return nil, fmt.Errorf("open metastore: %w", err)
 	}
@@ -56,30 +56,28 @@ func (l *Local) load() error {
 	if err := errors.Join(snapErr, journalErr); err != nil {
 		return err
 	}
-	var v *view
+	var s *State
 	var err error
 	switch {
 	case snapshot == nil && journal == nil:
-		v, err = l.create()
+		s, err = l.create()
 	case snapshot == nil:
-		v, err = l.adopt(journal)
+		s, err = l.adopt(journal)
 	case journal == nil:
 		err = &CorruptError{journalName, 0, "there is a snapshot and no journal"}
 	default:
-		v, err = l.replay(snapshot, journal)
+		s, err = l.replay(snapshot, journal)
 	}
 	if err != nil {
 		return err
 	}
-	if err := l.index(v); err != nil {
-		return err
-	}
+	l.recovery.found(s)
 	// Whatever was found may be in the page cache alone, after a crash of the process or a sync that failed, file by file or
 	// name by name. To sync it again would prove nothing, so all of it is written afresh before any of it is served (M3).
-	if err := l.compact(v); err != nil {
+	if err := l.compact(s); err != nil {
 		return err
 	}
-	l.view.Store(v)
+	l.Show(s)
 	return nil
 }
 
@@ -96,16 +94,16 @@ func readAll(dir vfs.Dir, name string, limit int64) ([]byte, error) {
 }
 
 // create makes the journal of a new store.
-func (l *Local) create() (*view, error) {
+func (l *Local) create() (*State, error) {
 	seed := l.env.Seed("metastore")
 	l.store = identity(seed[:])
 	l.recovery.Created = true
-	v := &view{}
-	return v, l.replaceJournal(v)
+	s := &State{}
+	return s, l.replaceJournal(s)
 }
 
 // adopt goes on with a creation that stopped between journal and snapshot.
-func (l *Local) adopt(journal []byte) (*view, error) {
+func (l *Local) adopt(journal []byte) (*State, error) {
 	h, confirmed, err := parseJournalHeader(journal)
 	if err != nil {
 		return nil, err
@@ -115,13 +113,13 @@ func (l *Local) adopt(journal []byte) (*view, error) {
 	}
 	l.store = h.store
 	l.recovery.Created = true
-	v := &view{}
-	return v, l.replaceJournal(v) // its name may not be durable, and a snapshot must never be alone
+	s := &State{}
+	return s, l.replaceJournal(s) // its name may not be durable, and a snapshot must never be alone
 }
 
 // replay returns the state that the two files describe.
-func (l *Local) replay(snapshot, journal []byte) (*view, error) {
-	store, v, err := parseSnapshot(snapshot)
+func (l *Local) replay(snapshot, journal []byte) (*State, error) {
+	store, s, err := parseSnapshot(snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -132,16 +130,16 @@ func (l *Local) replay(snapshot, journal []byte) (*view, error) {
 	if h.store != store {
 		return nil, &CorruptError{journalName, 16, "it belongs to another store than the snapshot"}
 	}
-	if h.sequence > v.sequence {
-		return nil, &CorruptError{journalName, 32, fmt.Sprintf("it begins after change %d, the snapshot ends at %d", h.sequence, v.sequence)}
+	if h.sequence > s.sequence {
+		return nil, &CorruptError{journalName, 32, fmt.Sprintf("it begins after change %d, the snapshot ends at %d", h.sequence, s.sequence)}
 	}
 	l.store = store
-	return l.replayEntries(v, journal, h.sequence, confirmed)
+	return l.replayEntries(s, journal, h.sequence, confirmed)
 }
 
-// replayEntries applies the entries of a journal that are not in v yet. The sequence is that before the first entry.
-func (l *Local) replayEntries(v *view, journal []byte, sequence, confirmed uint64) (*view, error) {
-	b := newBuilder(v)
+// replayEntries applies the entries of a journal that are not in s yet. The sequence is that before the first entry.
+func (l *Local) replayEntries(s *State, journal []byte, sequence, confirmed uint64) (*State, error) {
+	b := newBuilder(s)
 	at := headerSize
 	for at < len(journal) {
 		got, payload, size, ok := parseEntry(l.store, journal[at:])
@@ -169,36 +167,26 @@ func (l *Local) replayEntries(v *view, journal []byte, sequence, confirmed uint6
 	}
 	// The journal may end before the snapshot does: an open that found an entry in the page cache alone wrote the
 	// snapshot with it, and a power failure then took the entry.
-	return b.view(), nil
+	return b.state(), nil
 }
 
 func (b *builder) applyEntry(payload []byte) error {
-	var c change
-	if err := decodeStrict(payload, &c); err != nil {
+	c, err := DecodeChange(payload)
+	if err != nil {
 		return err
 	}
-	if !b.apply(c) {
-		return fmt.Errorf("%s of topic %q does not fit the state before it", c.Op, c.Topic.Name)
+	if err := b.apply(c); err != nil {
+		return fmt.Errorf("%s of %q does not fit the state before it: %w", c.Op, c.Name(), err)
 	}
 	return nil
 }
 
-// index remembers the names of the state found.
-func (l *Local) index(v *view) error {
-	for _, t := range v.topics {
-		key := strings.ToLower(t.Name)
-		if existing, clash := l.folded[key]; clash {
-			return &CorruptError{snapshotName, 0, (&CaseClashError{t.Name, existing}).Error()}
-		}
-		l.folded[key] = t.Name
-	}
-	l.recovery.Topics, l.recovery.Sequence = len(v.topics), v.sequence
-	return nil
-}
+// found notes the state found.
+func (r *Recovery) found(s *State) { r.Topics, r.Sequence = len(s.entries), s.sequence }
 
-// compact writes all of v into the snapshot and starts an empty journal after it.
-func (l *Local) compact(v *view) error {
-	b, err := encodeSnapshot(l.store, v)
+// compact writes all of s into the snapshot and starts an empty journal after it.
+func (l *Local) compact(s *State) error {
+	b, err := encodeSnapshot(l.store, s)
 	if err != nil {
 		return err
 	}
@@ -207,16 +195,16 @@ func (l *Local) compact(v *view) error {
 	}
 	l.snapshotSize = int64(len(b))
 	l.env.Point("metastore: snapshot replaced, journal not")
-	if err := l.replaceJournal(v); err != nil {
+	if err := l.replaceJournal(s); err != nil {
 		return err
 	}
 	return l.openJournal()
 }
 
-// replaceJournal puts an empty journal that begins after v in the place of the old one.
-func (l *Local) replaceJournal(v *view) error {
-	l.journalStart = v.sequence
-	b := appendHeader(nil, journalMagic, header{store: l.store, sequence: v.sequence}, nil)
+// replaceJournal puts an empty journal that begins after s in the place of the old one.
+func (l *Local) replaceJournal(s *State) error {
+	l.journalStart = s.sequence
+	b := appendHeader(nil, journalMagic, header{store: l.store, sequence: s.sequence}, nil)
 	if err := vfs.ReplaceFile(l.dir, journalName, b); err != nil {
 		return fmt.Errorf("write %s: %w", journalName, err)
 	}

@@ -1,6 +1,7 @@
 package metastore
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -14,31 +15,61 @@ type Topic struct {
 	VisibilityMs  int64  `json:"visibility_timeout_ms"`
 	MaxInFlight   int32  `json:"max_in_flight_per_partition"`
 	MaxAckedAhead int32  `json:"max_acked_ahead_per_partition"`
-	CreatedAt     int64  `json:"created_at"` // unix seconds
+	CreatedAt     int64  `json:"created_at"`      // unix seconds
+	Owner         string `json:"owner,omitempty"` // the user that created it; empty when there is none, or none any more
 }
 
-// Store holds the topics. Reads see one consistent state at a time and never wait for a change; changes wait for each other
-// and are durable when they return nil. A change that returns an error which wraps [ErrFailed] may have been made or not.
+// Store holds topics with their schemas, and users. Reads see one consistent state at a time and never wait for a change.
+// Changes wait for each other; one that returns nil is durable, and every later read of this store shows it. What reads return
+// is the caller's, except for the documents of schemas, which must not be written to.
+//
+// A change that returns an error has not been made, unless the error wraps [ErrFailed] or [ErrUncertain]: then it may have been
+// made, or may still be made. Any change may return ErrFailed, ErrClosed, ErrNoLeader and ErrUncertain.
 type Store interface {
 	// Get returns the topic of a name.
 	Get(name string) (Topic, bool)
 	// List returns up to limit topics with names after the given one, in byte order of their names. A limit of 0 or less
 	// means all.
 	List(after string, limit int) []Topic
-	// Version grows with every change. The state that Get and List show is at least as new as a version read before.
+	// Version grows with every change. The state that reads show is at least as new as a version read before.
 	Version() uint64
-	// Create adds a topic. Errors: ErrExists, *CaseClashError, ErrInvalid, ErrFailed, ErrClosed.
+	// Create adds a topic without a schema. Errors: ErrExists, *CaseClashError, ErrInvalid, ErrUserNotFound (the owner).
 	Create(t Topic) error
-	// Update changes the settings of the incarnation id of a topic as fn does, which must not block or call the store, and
-	// returns the topic as it is then. When fn changes nothing, nothing is written. Errors: what fn returns, ErrNotFound,
-	// ErrInvalid, ErrFailed, ErrClosed.
+	// CreateWithSchema adds a topic with the first version of its schema, in one step; a nil document is none. Errors: those of
+	// Create, ErrSchemaBudget.
+	CreateWithSchema(t Topic, document json.RawMessage) error
+	// Update changes the settings of the incarnation id of a topic as fn does, and returns the topic as it is then. fn must
+	// not block or call the store, and may be called more than once, each time with the newest settings. When fn
+	// changes nothing, nothing is written. Errors: what fn returns, ErrNotFound, ErrInvalid.
 	Update(name, id string, fn func(*Topic) error) (Topic, error)
-	// Replace gives the name of the incarnation id to the incarnation t.ID, in one step. Nothing but the id may differ.
-	// Errors: ErrNotFound, ErrInvalid, ErrFailed, ErrClosed.
+	// Replace gives the name of the incarnation id to the incarnation t.ID, in one step. Nothing but the id may differ; the
+	// schemas go on. Errors: ErrNotFound, ErrInvalid.
 	Replace(id string, t Topic) error
-	// Delete removes the incarnation id of a topic. Errors: ErrNotFound, ErrFailed, ErrClosed.
+	// Delete removes the incarnation id of a topic and its schemas. Errors: ErrNotFound.
 	Delete(name, id string) error
-	// Close releases the store. Everything answered is durable already.
+
+	// Schemas returns the versions of a topic's schema, oldest first: 1, 2, and so on.
+	Schemas(name string) []Schema
+	// AppendSchema adds a version to the incarnation id of a topic and returns its number. The base is the newest version, 0 for
+	// none, that the document was checked against. Errors: ErrSchemaConflict when that is not the newest any more,
+	// ErrSchemaBudget, ErrNotFound, ErrInvalid.
+	AppendSchema(name, id string, base int, document json.RawMessage) (version int, err error)
+
+	// User returns the user of a name.
+	User(name string) (User, bool)
+	// Users returns all users in byte order of their names.
+	Users() []User
+	// CreateUser adds a user. Errors: ErrUserExists, ErrInvalid.
+	CreateUser(u User) error
+	// SetPassword changes the password hash of a user and nothing else. Errors: ErrUserNotFound, ErrInvalid.
+	SetPassword(name string, hash []byte, atMs int64) error
+	// SetGrants changes the grants of a user and nothing else. Errors: ErrUserNotFound, ErrInvalid.
+	SetGrants(name string, grants []Grant, atMs int64) error
+	// DeleteUser removes a user and, in the same step, the owner of each topic that it owns: nobody inherits them with the
+	// name. Errors: ErrUserNotFound, ErrInvalid (the root user).
+	DeleteUser(name string) error
+
+	// Close releases the store. Everything answered is durable already. Reads keep answering.
 	Close() error
 }
 
@@ -49,8 +80,20 @@ var (
 	ErrNotFound = errors.New("topic not found")
 	// ErrOtherIncarnation is the ErrNotFound of a name that another incarnation has now.
 	ErrOtherIncarnation = fmt.Errorf("%w: its name belongs to another incarnation", ErrNotFound)
-	// ErrInvalid reports settings that no topic may have, or a change that no topic may undergo.
-	ErrInvalid = errors.New("invalid topic")
+	// ErrInvalid reports settings that no topic or user may have, or a change that none may undergo.
+	ErrInvalid = errors.New("invalid")
+	// ErrUserExists reports that a user of this name exists.
+	ErrUserExists = errors.New("user exists")
+	// ErrUserNotFound reports that no user has this name.
+	ErrUserNotFound = errors.New("user not found")
+	// ErrSchemaConflict reports that the schema of a topic has moved on since it was read.
+	ErrSchemaConflict = errors.New("the schema changed since it was read")
+	// ErrSchemaBudget reports that there is no room for another version of a schema.
+	ErrSchemaBudget = errors.New("schema budget exceeded")
+	// ErrNoLeader reports that no change can be made now, as no leader is known here. Nothing was changed.
+	ErrNoLeader = errors.New("metastore has no leader")
+	// ErrUncertain reports that the leader was lost while it made a change, which may still be made, or not.
+	ErrUncertain = errors.New("metastore leader lost during a change, which may still be applied")
 	// ErrFailed reports that a write failed, now or earlier: the store takes no change until it is opened again.
 	ErrFailed = errors.New("metastore failed")
 	// ErrClosed reports a change to a closed store.
@@ -77,47 +120,4 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("metastore: %s is damaged at byte %d: %s", e.File, e.Offset, e.Why)
-}
-
-// check returns an error that wraps ErrInvalid unless t is a topic that may exist.
-func (t *Topic) check() error {
-	if err := ValidateName(t.Name); err != nil {
-		return err
-	}
-	switch {
-	case !validID(t.ID):
-		return fmt.Errorf("%w: id %q is not 16 lower-case hexadecimal digits", ErrInvalid, t.ID)
-	case t.Partitions <= 0:
-		return fmt.Errorf("%w: %d partitions", ErrInvalid, t.Partitions)
-	case t.RetentionMs < 0:
-		return fmt.Errorf("%w: retention of %d ms", ErrInvalid, t.RetentionMs)
-	case t.VisibilityMs <= 0:
-		return fmt.Errorf("%w: visibility timeout of %d ms", ErrInvalid, t.VisibilityMs)
-	case t.MaxInFlight <= 0 || t.MaxAckedAhead <= 0:
-		return fmt.Errorf("%w: caps %d and %d", ErrInvalid, t.MaxInFlight, t.MaxAckedAhead)
-	}
-	return nil
-}
-
-// checkReplacement returns an error that wraps ErrInvalid unless the incarnation to may follow t under its name.
-func (t *Topic) checkReplacement(to *Topic) error {
-	same := *to
-	same.ID = t.ID
-	if to.ID == t.ID || same != *t {
-		return fmt.Errorf("%w: a replacement differs in its id and in nothing else", ErrInvalid)
-	}
-	return to.check()
-}
-
-// checkChange returns an error that wraps ErrInvalid unless a topic may turn from t into to.
-func (t *Topic) checkChange(to *Topic) error {
-	switch {
-	case to.Name != t.Name || to.ID != t.ID || to.CreatedAt != t.CreatedAt:
-		return fmt.Errorf("%w: name, id and creation time cannot change", ErrInvalid)
-	case to.VisibilityMs != t.VisibilityMs:
-		return fmt.Errorf("%w: the visibility timeout cannot change", ErrInvalid)
-	case to.Partitions < t.Partitions:
-		return fmt.Errorf("%w: partitions cannot shrink from %d to %d", ErrInvalid, t.Partitions, to.Partitions)
-	}
-	return to.check()
 }
