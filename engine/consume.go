@@ -121,7 +121,7 @@ func waits(r *ConsumeRequest, err error) bool {
 // answered reports that a message is about to leave the engine.
 func (t *topic) answered(d *Delivery) {
 	if t.engine.listening() {
-		t.engine.emit(Delivered{Key{d.Topic, d.Partition}, d.Offset, d.Handle.Nonce, t.engine.env.Now()})
+		t.engine.emit(Delivered{Key{d.Topic, d.Partition}, d.Offset, d.Handle.Nonce, d.Size(), t.engine.env.Now()})
 	}
 }
 
@@ -276,6 +276,9 @@ func (p *partition) reserve(log *segment.Log, now env.Instant, via Handout) (inf
 func (p *partition) tellReserve(lease inflight.Lease, outcome inflight.Outcome, now env.Instant, hw, oldest int64, via Handout) {
 	switch outcome {
 	case inflight.Reserved:
+		if !p.topic.engine.detailed() {
+			return
+		}
 		p.topic.engine.emit(Leased{p.key, p.topic.info.ID, lease, now, hw, oldest, via})
 	case inflight.Empty:
 	default:

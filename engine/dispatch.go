@@ -235,7 +235,7 @@ func (d *dispatcher) landed(l *lane, base int64, err error) {
 		n := l.flying
 		l.hung = false
 		if err == nil {
-			d.committed(l, base)
+			d.committed(l, base, now.Sub(l.started))
 			l.pop(n)
 			l.succeeded(now.Sub(l.started))
 		} else {
@@ -252,12 +252,17 @@ func (d *dispatcher) landed(l *lane, base int64, err error) {
 }
 
 // committed marks the records in flight as done. It needs d.mu.
-func (d *dispatcher) committed(l *lane, base int64) {
+func (d *dispatcher) committed(l *lane, base int64, took time.Duration) {
+	detailed, bytes := d.engine.detailed(), int64(0)
 	for i, r := range l.inFlight() {
 		d.window.done(r.seq)
-		if d.engine.listening() {
+		bytes += int64(len(r.key) + len(r.payload))
+		if detailed {
 			d.engine.emit(Dispatched{l.key, r.seq, base + int64(i)})
 		}
+	}
+	if d.engine.listening() {
+		d.engine.emit(Stored{l.key, l.flying, bytes, took})
 	}
 }
 

@@ -260,6 +260,9 @@ func (e *Engine) emit(v Event) {
 // listening reports whether building an event is worth its cost.
 func (e *Engine) listening() bool { return e.opts.Listener != nil }
 
+// detailed reports whether the listener wants the events that Options.Coarse leaves out.
+func (e *Engine) detailed() bool { return e.opts.Listener != nil && !e.opts.Coarse }
+
 // gate admits calls until it is closed, and lets Close wait for those inside.
 type gate struct {
 	mu     sync.Mutex // guards the fields below

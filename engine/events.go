@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"narad/committer"
 	"narad/env"
 	"narad/inflight"
@@ -45,6 +47,13 @@ type (
 		Key    Key
 		Seq    uint64 // in the ingress log
 		Offset int64
+	}
+	// Stored reports that the partition log confirmed a commit: messages that can be consumed from now on.
+	Stored struct {
+		Key     Key
+		Records int
+		Bytes   int64 // of keys and payloads
+		Took    time.Duration
 	}
 	// DispatchFailed reports a commit that a partition log did not confirm; it is tried again after Backoff.
 	DispatchFailed struct {
@@ -120,6 +129,7 @@ type (
 		Key    Key
 		Offset int64
 		Nonce  int64
+		Bytes  int // of key and payload
 		At     env.Instant
 	}
 	// Replayed reports a message that is about to be returned without a lease.
@@ -181,6 +191,12 @@ type (
 	RetentionFailed struct {
 		Key Key
 		Err error
+	}
+	// RetentionRun reports the end of one round over all partitions.
+	RetentionRun struct {
+		Took   time.Duration
+		Cold   bool // closed partitions were looked at too
+		Opened int  // of those, how many had something to remove
 	}
 	// FrontierJumped reports a consumer that fell behind retention.
 	FrontierJumped struct {
@@ -253,6 +269,7 @@ func (CleanMarkIgnored) isEvent()    {}
 func (Accepted) isEvent()            {}
 func (TopicCreated) isEvent()        {}
 func (Dispatched) isEvent()          {}
+func (Stored) isEvent()              {}
 func (DispatchFailed) isEvent()      {}
 func (DispatchStalled) isEvent()     {}
 func (Checkpointed) isEvent()        {}
@@ -269,6 +286,7 @@ func (CorruptSkipped) isEvent()      {}
 func (FrontierJumped) isEvent()      {}
 func (RetentionRemoved) isEvent()    {}
 func (RetentionFailed) isEvent()     {}
+func (RetentionRun) isEvent()        {}
 func (PumpPutBack) isEvent()         {}
 func (WAL) isEvent()                 {}
 func (Log) isEvent()                 {}

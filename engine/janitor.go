@@ -254,6 +254,7 @@ func (p *partition) evict() {
 	}
 	log, dir := p.detach()
 	if p.shard != nil {
+		p.seen.dropping(p.shard)
 		p.shard, p.holder = nil, nil
 		if e.listening() {
 			e.emit(ShardDropped{p.key, p.topic.info.ID, DropIdle})

@@ -48,6 +48,10 @@ type Options struct {
 	// Listener sees everything that happens, in order, as typed events. It is called under locks: it must be
 	// quick, must not block and must not call the engine. Logs, metrics and the simulator are listeners.
 	Listener func(Event)
+	// Coarse leaves out what only a check of the rules or a trace of single messages wants to hear, as each event costs an
+	// allocation: Accepted, Dispatched, Leased, ConsumerSnapshot, Replayed, and those of waiters and of the pump. What counts
+	// messages stays: Stored for each commit, Delivered, Settled, and all ends of leases.
+	Coarse bool
 }
 
 func (o Options) withDefaults() Options {

@@ -24,6 +24,7 @@ type partition struct {
 	dir  vfs.Dir
 	end  int64 // how far the log went when it was last closed, or is known to have gone
 	gone error // why nothing is opened any more: ErrClosed, or errRetired
+	seen seen  // what closed parts said last
 
 	retired atomic.Bool  // gone is errRetired
 	used    atomic.Int64 // env.Instant of the last use (LOG-22)
@@ -224,6 +225,7 @@ func (p *partition) detach() (*segment.Log, vfs.Dir) {
 	log, dir := p.log, p.dir
 	if log != nil {
 		p.end = log.HighWatermark()
+		p.seen.closing(log)
 	}
 	p.log, p.dir = nil, nil
 	p.topic.logs.set(p.index, nil)

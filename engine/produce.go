@@ -49,7 +49,7 @@ func (e *Engine) Produce(m Message) error {
 	if err != nil {
 		return produceError(err)
 	}
-	if e.listening() {
+	if e.detailed() {
 		e.emit(Accepted{Key{t.info.Name, partition}, t.info.ID, seq})
 	}
 	return nil

@@ -81,7 +81,7 @@ const (
 
 // tell reports what became of a waiter.
 func (t *topic) tell(w *waiter, what int) {
-	if !t.engine.listening() {
+	if !t.engine.detailed() {
 		return
 	}
 	switch id := (WaiterID{t.info.Name, t.info.ID, w.partition, w.seq}); what {
@@ -177,7 +177,7 @@ func (p *pump) next() (t *topic, stopping bool) {
 
 // serve pumps one topic: pinned queues first, because a pinned consumer can take from nowhere else (PUMP-18).
 func (p *pump) serve(t *topic) {
-	if p.engine.listening() {
+	if p.engine.detailed() {
 		p.engine.emit(PumpPass{t.info.Name, t.info.ID})
 	}
 	for i := t.waiting.nextPinned(0); i >= 0; i = t.waiting.nextPinned(i + 1) {
@@ -213,7 +213,7 @@ func (p *pump) putBack(t *topic, w *waiter, again bool) {
 	if !back {
 		return
 	}
-	if p.engine.listening() {
+	if p.engine.detailed() {
 		p.engine.emit(PumpPutBack{WaiterID{t.info.Name, t.info.ID, w.partition, w.seq}, missed})
 	}
 	if missed || again {

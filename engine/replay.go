@@ -51,7 +51,7 @@ func (p *partition) replay(offset int64) (*Delivery, error) {
 		if err != nil {
 			return nil, replayError(err)
 		}
-		if e := p.topic.engine; e.listening() {
+		if e := p.topic.engine; e.detailed() {
 			e.emit(Replayed{p.key, offset})
 		}
 		return &Delivery{

@@ -66,12 +66,14 @@ func (r *reaper) run() {
 			return
 		}
 		r.ages.observe(e.env.Now(), e.env.Wall().UnixMilli())
-		r.round(round%coldRounds == 0)
+		cold, begun := round%coldRounds == 0, e.env.Now()
+		opened := r.round(cold)
+		e.emit(RetentionRun{e.env.Now().Sub(begun), cold, opened})
 	}
 }
 
-// round goes over all partitions whose topic does not keep everything (RET-10).
-func (r *reaper) round(cold bool) {
+// round goes over all partitions whose topic does not keep everything (RET-10), and returns how many closed ones it opened.
+func (r *reaper) round(cold bool) (opened int) {
 	for _, t := range r.engine.allTopics() {
 		retention := t.settings.Load().RetentionMs
 		if retention <= 0 {
@@ -80,23 +82,28 @@ func (r *reaper) round(cold bool) {
 		cutoff := r.ages.cutoff(retention)
 		for _, p := range t.partitions() {
 			if r.stopped() {
-				return
+				return opened
 			}
-			p.retain(cutoff, cold)
+			if p.retain(cutoff, cold) {
+				opened++
+			}
 		}
 	}
+	return opened
 }
 
-// retain removes the records that were committed before the cutoff, as far as whole segments go.
-func (p *partition) retain(cutoff int64, cold bool) {
+// retain removes the records that were committed before the cutoff, as far as whole segments go. It reports whether it
+// opened a closed partition for that.
+func (p *partition) retain(cutoff int64, cold bool) (opened bool) {
 	log, _, err := p.opened()
 	switch {
 	case err != nil:
 	case log != nil:
 		p.retainLog(log, cutoff)
 	case cold && cutoff > p.expiry.Load():
-		p.retainClosed(cutoff)
+		return p.retainClosed(cutoff)
 	}
+	return false
 }
 
 func (p *partition) retainLog(log *segment.Log, cutoff int64) (segment.Retained, error) {
@@ -118,34 +125,35 @@ func (p *partition) retainLog(log *segment.Log, cutoff int64) (segment.Retained,
 
 // retainClosed looks at a closed partition, and opens it only when something in it has expired. Who is at the partition
 // already is not waited for: it is looked at again.
-func (p *partition) retainClosed(cutoff int64) {
+func (p *partition) retainClosed(cutoff int64) (opened bool) {
 	if !p.fence.TryLock() {
-		return
+		return false
 	}
 	defer p.fence.Unlock()
 	e := p.topic.engine
 	if log, _, err := p.opened(); log != nil || err != nil || !p.topic.placed.Load() {
-		return
+		return false
 	}
 	next, known, err := p.peek()
 	if err != nil {
 		e.emit(RetentionFailed{p.key, err})
-		return
+		return false
 	}
 	if known && cutoff <= next {
 		p.expiry.Store(next)
-		return
+		return false
 	}
 	since := e.env.Now()
 	log, err := p.openLogLocked()
 	if err != nil {
 		e.emit(RetentionFailed{p.key, err})
-		return
+		return false
 	}
 	r, err := p.retainLog(log, cutoff)
 	if p.closeUnused(log, since) && err == nil {
 		p.expiry.Store(r.Next)
 	}
+	return true
 }
 
 // peek needs p.fence.

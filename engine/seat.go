@@ -114,7 +114,7 @@ func (e *Engine) consumerState(k committer.Key, dst []int64) (committer.State, u
 	}
 	s := p.shard.Snapshot(dst)
 	p.taken = p.shard.Version()
-	if e.listening() {
+	if e.detailed() {
 		e.emit(ConsumerSnapshot{p.key, s})
 	}
 	return committer.State{Committed: s.Committed, Ahead: s.Ahead, Dir: p.dirID}, p.identity(), true
