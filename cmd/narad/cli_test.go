@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"narad/config"
 	"narad/engine"
 	"narad/server"
 )
@@ -166,16 +167,18 @@ func TestUsage(t *testing.T) {
 		{"serve --addr=192.0.2.1:7942", "loopback"},
 		{"serve --addr=narad.example:7942", "loopback"},
 		{"serve --addr=[::]:7942", "loopback"},
-		{"serve --addr=7942", "host:port"},
-		{"serve --data-dir=", "--data-dir is empty"},
-		{"serve --log-level=loud", "--log-level"},
-		{"serve --log-format=xml", "--log-format"},
-		{"serve --consumer-offset-commit-interval=9ms", "10ms to 1m"}, // CFG-01
-		{"serve --consumer-offset-commit-interval=61s", "10ms to 1m"},
-		{"serve --consumer-offset-commit-interval=0s", "10ms to 1m"},
-		{"server start", "--dev"},
-		{"server start --dev --port=70000", "invalid argument"},
-		{"server start --dev --log-level=loud", "--log-level"},
+		{"serve --addr=7942", "http.addr is \"7942\" (from the flag --addr): allowed is host:port"},
+		{"serve --data-dir=", "storage.data_dir"},
+		{"serve --log-level=loud", "log.level is \"loud\" (from the flag --log-level): allowed is one of debug, info, warn, error"},
+		{"serve --log-format=xml", "log.format"},
+		{"serve --consumer-offset-commit-interval=9ms", "from 10 to 60000"}, // CFG-01
+		{"serve --consumer-offset-commit-interval=61s", "from 10 to 60000"},
+		{"serve --consumer-offset-commit-interval=0s", "from 10 to 60000"},
+		{"serve --consumer-offset-commit-interval=10.5ms", "whole milliseconds"},
+		{"serve --config=absent.json", "the configuration file absent.json cannot be read: no such file or directory"},
+		{"serve --config=.", "the configuration file . cannot be read"},
+		{"server start --dev --port=70000", "allowed is a port"},
+		{"server start --dev --log-level=loud", "log.level"},
 	} {
 		r := narad("", strings.Fields(c.args)...)
 		require.Equal(t, exitUsage, r.status, "%s: %s", c.args, r.stderr)
@@ -250,11 +253,12 @@ func TestUnwritableDirectory(t *testing.T) {
 
 // The texts of TestUnwritableDirectory and of what has no text of its own, without a disk.
 func TestOpenError(t *testing.T) {
-	c := serveConfig{dataDir: "/srv/someone/.narad/data", shownDir: "~/.narad/data"}
-	sealed := &os.PathError{Op: "mkdir", Path: c.dataDir, Err: syscall.EACCES}
-	require.EqualError(t, openError(c, sealed), "the data directory ~/.narad/data cannot be written: permission denied")
-	other := &os.PathError{Op: "open", Path: c.dataDir + "/topics", Err: syscall.EIO}
-	require.EqualError(t, openError(c, other), "the data directory ~/.narad/data could not be opened: open ~/.narad/data/topics: input/output error")
+	const dir = "/srv/someone/.narad/data"
+	n := &node{config: &config.Loaded{Config: config.Config{Storage: config.Storage{DataDir: dir}}}, shownDir: "~/.narad/data"}
+	sealed := &os.PathError{Op: "mkdir", Path: dir, Err: syscall.EACCES}
+	require.EqualError(t, n.openError(sealed), "the data directory ~/.narad/data cannot be written: permission denied")
+	other := &os.PathError{Op: "open", Path: dir + "/topics", Err: syscall.EIO}
+	require.EqualError(t, n.openError(other), "the data directory ~/.narad/data could not be opened: open ~/.narad/data/topics: input/output error")
 }
 
 // SIGTERM and SIGINT stop a server with status 0; its log names no path but the one that it was given.

@@ -5,81 +5,83 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
-	"narad/engine"
-	"narad/server"
+	"narad/config"
 	"narad/vfs"
 )
 
-// serve runs one server until a signal: listen, so that a taken port is found before the data is touched; recover
-// the data; serve; stop; close the data. Connections that arrive during the recovery wait in the backlog.
-func (a *app) serve(c serveConfig) error {
-	if err := c.validate(); err != nil {
-		return err
-	}
-	logger, err := c.logger(a)
-	if err != nil {
-		return err
+// serve runs one server until a signal.
+func (a *app) serve(c *config.Loaded, shownDir string) error {
+	n := &node{config: c, shownDir: shownDir, logger: newLogger(a, c.Log), version: version()}
+	for _, w := range c.Warnings {
+		n.logger.Warn("configuration: " + w)
 	}
 	ctx, stop := a.untilSignal()
 	defer stop()
-	ln, err := listen(c.addr)
-	if err != nil {
-		return err
+	err := n.run(ctx)
+	if err == nil {
+		n.logger.Info("stopped; consumer state is durable")
 	}
-	defer ln.Close()
-	events := server.NewEventLog(logger)
-	defer events.Close()
-	e, err := engine.Open(c.dataDir, engine.Options{CommitInterval: c.commitInterval, Listener: events.Listen})
-	if err != nil {
-		return openError(c, err)
-	}
-	s := server.New(e, server.Options{Logger: logger})
-	logger.Info("serving", "addr", ln.Addr().String(), "data_dir", c.shownDir, "version", version())
-	serveErr := s.Serve(ctx, ln)
-	logger.Info("stopping")
-	if err := e.Close(); err != nil {
-		return errors.Join(serveErr, fmt.Errorf("the data directory was not closed cleanly; acked messages may be delivered again: %w", err))
-	}
-	if serveErr == nil {
-		logger.Info("stopped; consumer state is durable")
-	}
-	return serveErr
+	return err
 }
 
-// listen opens the address and makes sure that it is what validate took it for: "localhost" may be anything.
-func listen(addr string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another process", addr)
+// newLogger returns the logger that the configuration asks for.
+func newLogger(a *app, c config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		panic(err) // the configuration was checked
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen: %w", err)
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" {
+		return slog.New(slog.NewTextHandler(a.stderr, options))
 	}
-	if tcp, ok := ln.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
-		ln.Close()
-		return nil, usagef("%s is not a loopback address", addr)
+	return slog.New(slog.NewJSONHandler(a.stderr, options))
+}
+
+// listen opens every address of the node.
+func (n *node) listen() (err error) {
+	for _, l := range []struct {
+		addr string
+		into *net.Listener
+	}{
+		{n.config.HTTP.Addr, &n.listeners.main},
+		{n.config.HTTP.MetricsAddr, &n.listeners.metrics},
+		{n.config.HTTP.PprofAddr, &n.listeners.pprof},
+	} {
+		if l.addr == "" {
+			continue
+		}
+		ln, err := net.Listen("tcp", l.addr)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("%s is in use by another process", l.addr)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot listen: %w", err)
+		}
+		*l.into = ln
+		n.onClose("", func() error { ln.Close(); return nil }) // who serves it has mostly closed it already
 	}
-	return ln, nil
+	return nil
 }
 
 // openError says what is wrong with the data directory in the words of whoever chose it.
-func openError(c serveConfig, err error) error {
+func (n *node) openError(err error) error {
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
-		return fmt.Errorf("the data directory %s is in use by another narad process", c.shownDir)
+		return fmt.Errorf("the data directory %s is in use by another narad process", n.shownDir)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("the data directory %s cannot be written: %w", c.shownDir, cause(err))
+		return fmt.Errorf("the data directory %s cannot be written: %w", n.shownDir, cause(err))
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("the data directory %s, or a part of that path, is not a directory", c.shownDir)
+		return fmt.Errorf("the data directory %s, or a part of that path, is not a directory", n.shownDir)
 	}
-	text := strings.ReplaceAll(err.Error(), c.dataDir, c.shownDir)
-	return fmt.Errorf("the data directory %s could not be opened: %s", c.shownDir, text)
+	text := strings.ReplaceAll(err.Error(), n.config.Storage.DataDir, n.shownDir)
+	return fmt.Errorf("the data directory %s could not be opened: %s", n.shownDir, text)
 }
 
 // cause strips paths from an error.
