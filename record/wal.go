@@ -47,15 +47,23 @@ func (h WALHeader) Size() int { return WALHeaderSize + h.Length }
 // AppendWALFrame appends the frame of payload with sequence number seq to dst. It panics when payload is
 // empty or longer than MaxWALRecord: such a frame could not be read back.
 func AppendWALFrame(dst []byte, seq uint64, payload []byte) []byte {
+	return AppendSummedWALFrame(dst, seq, payload, WALChecksum(payload))
+}
+
+// AppendSummedWALFrame is AppendWALFrame for a payload whose checksum is known.
+func AppendSummedWALFrame(dst []byte, seq uint64, payload []byte, checksum uint32) []byte {
 	if len(payload) == 0 || len(payload) > MaxWALRecord {
 		panic(fmt.Sprintf("record: a WAL frame cannot carry %d bytes", len(payload)))
 	}
 	dst = binary.BigEndian.AppendUint32(dst, WALMagic)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(payload)))
 	dst = binary.BigEndian.AppendUint64(dst, seq)
-	dst = binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(payload))
+	dst = binary.BigEndian.AppendUint32(dst, checksum)
 	return append(dst, payload...)
 }
+
+// WALChecksum returns the checksum of a payload in a WAL frame.
+func WALChecksum(payload []byte) uint32 { return crc32.ChecksumIEEE(payload) }
 
 // ParseWALHeader parses the header at the start of b. It returns ErrShort, ErrMagic or ErrLength.
 func ParseWALHeader(b []byte) (h WALHeader, err error) {
@@ -92,7 +100,7 @@ func ParseWALFrame(b []byte, wantSeq uint64) (payload []byte, n int, err error) 
 		return nil, 0, errWALShort
 	}
 	payload = b[WALHeaderSize:h.Size():h.Size()]
-	if crc32.ChecksumIEEE(payload) != h.Checksum {
+	if WALChecksum(payload) != h.Checksum {
 		return nil, 0, errWALChecksum
 	}
 	return payload, h.Size(), nil

@@ -13,10 +13,22 @@ type writer struct {
 	waiter   env.Waiter
 	link     *writer  // next in the list that it is in
 	payloads [][]byte // while it waits for room
+	sums     []uint32 // checksums of its payloads
 	need     int      // bytes of its frames
 	first    uint64   // sequence number of its first record
 	count    int      // number of its records
 	err      error
+}
+
+// next returns the sequence number behind its last record.
+func (w *writer) next() uint64 { return w.first + uint64(w.count) }
+
+// sum computes the checksums, which needs no lock.
+func (w *writer) sum(payloads [][]byte) {
+	w.sums = w.sums[:0]
+	for _, p := range payloads {
+		w.sums = append(w.sums, record.WALChecksum(p))
+	}
 }
 
 // writerList is a FIFO of writers.
@@ -49,7 +61,26 @@ func (q *writerList) pop() *writer {
 
 // take moves all of other to the end of q.
 func (q *writerList) take(other *writerList) {
-	for other.head != nil {
+	if other.head == nil {
+		return
+	}
+	if q.tail == nil {
+		q.head = other.head
+	} else {
+		q.tail.link = other.head
+	}
+	q.tail = other.tail
+	q.count += other.count
+	*other = writerList{}
+}
+
+// takeBelow moves those whose records are all below next, which are the first ones of other, to the end of q.
+func (q *writerList) takeBelow(other *writerList, next uint64) {
+	if other.tail != nil && other.tail.next() <= next {
+		q.take(other)
+		return
+	}
+	for other.head != nil && other.head.next() <= next {
 		q.push(other.pop())
 	}
 }
@@ -85,7 +116,7 @@ func (b *batch) stage(w *writer, first uint64, payloads [][]byte, limit int) {
 	b.grow(w.need, limit)
 	w.first, w.count = first, len(payloads)
 	for i, p := range payloads {
-		b.frames = record.AppendWALFrame(b.frames, first+uint64(i), p)
+		b.frames = record.AppendSummedWALFrame(b.frames, first+uint64(i), p, w.sums[i])
 	}
 	b.records += len(payloads)
 	b.writers.push(w)

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"fmt"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,12 +51,13 @@ func TestReadDoesNotAllocate(t *testing.T) {
 }
 
 // BenchmarkGroupCommit measures how near the log comes to the ideal of group commit, which is all writers in every
-// sync. The yardsticks are bare loops of a write at the end of a file and an fdatasync, on the same file system and in
-// turns with it. The figures are medians over the turns of
+// sync. The yardsticks are bare loops of a write and an fdatasync, on the same file system and in short turns with the log,
+// so that whatever else uses the disk slows all of them. The figures are medians over the turns of
 //
-//	of-ideal  seconds of a bare sync ÷ seconds in which every writer appends once, a bare write holding a record of
-//	          each writer as a batch does
-//	of-bare   the same with a single record in a bare write
+//	of-ideal     seconds of a bare sync ÷ seconds in which every writer appends once, a bare write holding a record of
+//	             each writer as a batch does and going to the end of a growing file
+//	of-prepared  the same over zeros that are on the disk, which is as fast as the disk can be
+//	of-bare      as of-ideal, with a single record in a bare write
 //
 // With prepared segments the time goes also into preparing them.
 func BenchmarkGroupCommit(b *testing.B) {
@@ -70,7 +72,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 	}
 }
 
-const benchTurn = 100 // syncs of a yardstick, and records of each writer, in a turn
+const benchTurn = 25 // syncs of a yardstick, and records of each writer, in a turn
 
 func groupCommit(b *testing.B, writers int, payload []byte, o Options) {
 	d, err := vfs.OS{}.OpenRoot(b.TempDir(), false)
@@ -84,23 +86,11 @@ func groupCommit(b *testing.B, writers int, payload []byte, o Options) {
 	l, err := Open(env.OS(), dir, o)
 	require.NoError(b, err)
 	bare, ideal := newYardstick(b, d, "bare", payload, 1), newYardstick(b, d, "ideal", payload, writers)
-	turn := func() time.Duration {
-		start := time.Now()
-		var group sync.WaitGroup
-		for range writers {
-			group.Go(func() {
-				for range benchTurn {
-					if _, err := l.Append(payload); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		}
-		group.Wait()
-		return time.Since(start)
-	}
-	turn()
+	zeros := newYardstick(b, d, "zeros", payload, writers)
+	zeros.prepare()
+	turn := startWriters(b, l, writers, payload)
+	defer turn.stop()
+	turn.run()
 	if o.Preallocate { // on to the first prepared segment
 		require.Eventually(b, func() bool {
 			require.NoError(b, l.SetCheckpoint(l.Next()))
@@ -112,24 +102,78 @@ func groupCommit(b *testing.B, writers int, payload []byte, o Options) {
 		}, time.Minute, 10*time.Millisecond)
 	}
 	syncs.Store(0)
-	var ofBare, ofIdeal []float64
+	var ofBare, ofIdeal, ofPrepared []float64
 	var spent time.Duration
-	b.ReportAllocs()
+	var allocs uint64
 	for b.Loop() {
-		bareTook, idealTook := bare.turn(), ideal.turn()
-		took := turn()
+		bareTook, idealTook, zerosTook := bare.turn(), ideal.turn(), zeros.turn()
+		before := mallocs()
+		took := turn.run()
+		allocs += mallocs() - before
 		spent += took
 		ofBare = append(ofBare, float64(bareTook)/float64(took))
 		ofIdeal = append(ofIdeal, float64(idealTook)/float64(took))
+		ofPrepared = append(ofPrepared, float64(zerosTook)/float64(took))
 	}
 	records := float64(b.N * benchTurn * writers)
 	b.ReportMetric(median(ofIdeal), "of-ideal")
+	b.ReportMetric(median(ofPrepared), "of-prepared")
 	b.ReportMetric(median(ofBare), "of-bare")
 	b.ReportMetric(records/float64(syncs.Load()), "records/sync")
 	b.ReportMetric(records/spent.Seconds(), "records/s")
+	b.ReportMetric(float64(allocs)/records, "allocs/record")
 	require.NoError(b, l.Close())
-	bare.close()
-	ideal.close()
+	for _, y := range []*yardstick{bare, ideal, zeros} {
+		y.close()
+	}
+}
+
+// mallocs is how many objects the process has allocated.
+func mallocs() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// benchWriters are tasks that append again and again, turn by turn.
+type benchWriters struct {
+	begin []chan struct{}
+	done  sync.WaitGroup
+}
+
+func startWriters(b *testing.B, l *Log, writers int, payload []byte) *benchWriters {
+	w := &benchWriters{}
+	for range writers {
+		begin := make(chan struct{}, 1)
+		w.begin = append(w.begin, begin)
+		go func() {
+			for range begin {
+				for range benchTurn {
+					if _, err := l.Append(payload); err != nil {
+						b.Error(err)
+					}
+				}
+				w.done.Done()
+			}
+		}()
+	}
+	return w
+}
+
+func (w *benchWriters) run() time.Duration {
+	start := time.Now()
+	w.done.Add(len(w.begin))
+	for _, c := range w.begin {
+		c <- struct{}{}
+	}
+	w.done.Wait()
+	return time.Since(start)
+}
+
+func (w *benchWriters) stop() {
+	for _, c := range w.begin {
+		close(c)
+	}
 }
 
 func median(list []float64) float64 {
@@ -143,6 +187,7 @@ type yardstick struct {
 	file   vfs.File
 	frames []byte
 	at     int64
+	limit  int64 // where it begins anew; 0: it grows
 }
 
 func newYardstick(b testing.TB, d vfs.Dir, name string, payload []byte, records int) *yardstick {
@@ -155,9 +200,20 @@ func newYardstick(b testing.TB, d vfs.Dir, name string, payload []byte, records 
 	return y
 }
 
+// prepare makes it one that writes over zeros.
+func (y *yardstick) prepare() {
+	y.limit = 8 << 20
+	_, err := y.file.WriteAt(make([]byte, y.limit), 0)
+	require.NoError(y.b, err)
+	require.NoError(y.b, y.file.Sync())
+}
+
 func (y *yardstick) turn() time.Duration {
 	start := time.Now()
 	for range benchTurn {
+		if y.limit > 0 && y.at+int64(len(y.frames)) > y.limit {
+			y.at = 0
+		}
 		y.file.WriteAt(y.frames, y.at)
 		y.at += int64(len(y.frames))
 		if err := y.file.Sync(); err != nil {

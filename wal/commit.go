@@ -16,9 +16,9 @@ func (l *Log) syncLoop() {
 		b, roll, ok, until := l.takeWork()
 		switch {
 		case b != nil:
-			writers, start := b.writers.count, l.env.Now()
-			l.commit(b)
-			l.returnBatch(b, writers, start)
+			if !l.commit(b) {
+				l.returnBatch(b)
+			}
 		case roll:
 			l.rollIdle()
 		case !ok:
@@ -51,35 +51,53 @@ func (l *Log) takeWork() (b *batch, roll, ok bool, until env.Instant) {
 	return nil, roll, !l.closing, env.Forever
 }
 
-// returnBatch makes b, which so many writers had waited for since start, the spare one.
-func (l *Log) returnBatch(b *batch, writers int, start env.Instant) {
-	b.reset(l.options.BatchBytes)
-	now := l.env.Now()
+// returnBatch makes b, which has failed, the spare one.
+func (l *Log) returnBatch(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spare = b
-	l.gather.synced(now.Sub(start), writers, l.open.writers.count, now)
+	l.spareLocked(b)
 }
 
-// commit writes b, syncs it and tells its writers. It is one write and one sync unless b crosses the end of
+func (l *Log) spareLocked(b *batch) {
+	b.reset(l.options.BatchBytes)
+	l.spare = b
+}
+
+// commit writes b, syncs it, tells its writers and makes it the spare one, unless it reports false: b has failed.
+// It is one write and one sync unless b crosses the end of
 // a segment or is larger than maxUnsynced: then every part is durable before the next is written.
-func (l *Log) commit(b *batch) {
-	rest, first, left := b.frames, b.first, b.records
+func (l *Log) commit(b *batch) bool {
+	p := part{first: b.first, start: l.env.Now(), writers: b.writers.count}
+	rest, left := b.frames, b.records
 	for left > 0 {
 		size, records := l.nextPart(rest, left)
 		if size == 0 {
-			if !l.rollFor(b, first, frameSize(rest)) {
-				return
+			if !l.rollFor(b, p.first, frameSize(rest)) {
+				return false
 			}
 			continue
 		}
+		p.size, p.next = size, p.first+uint64(records)
 		if err := l.writePart(rest[:size]); err != nil {
-			l.latch(b, err, BatchSynced{First: first, Next: first + uint64(records), Records: records, Bytes: size, Err: err})
-			return
+			l.latch(b, err, BatchSynced{First: p.first, Next: p.next, Records: records, Bytes: size, Err: err})
+			return false
 		}
-		l.announce(b, first, records, size)
-		rest, first, left = rest[size:], first+uint64(records), left-records
+		rest, left = rest[size:], left-records
+		p.last = left == 0
+		l.announce(b, p)
+		p.first = p.next
 	}
+	return true
+}
+
+// part is what one write and one sync made durable of a batch.
+type part struct {
+	first, next uint64
+	size        int  // bytes
+	last        bool // nothing is left of the batch
+
+	start   env.Instant // of the commit of the batch
+	writers int         // that waited for the batch
 }
 
 // nextPart returns how much of the frames goes into the active segment by one write: nothing when the
@@ -116,20 +134,23 @@ func (l *Log) writePart(frames []byte) error {
 	return nil
 }
 
-// announce makes a part that is durable visible and wakes the writers whose last record is in it.
-func (l *Log) announce(b *batch, first uint64, records, size int) {
+// announce makes a part that is durable visible and wakes the writers whose last record is in it. Those come back for
+// the lock at once, so all that needs it is done before.
+func (l *Log) announce(b *batch, p part) {
 	var done writerList
-	next := first + uint64(records)
+	now := l.env.Now()
 	l.mu.Lock()
-	l.tail.seg.extend(first, next, int64(size))
+	l.tail.seg.extend(p.first, p.next, int64(p.size))
 	l.wantPreparationLocked()
-	l.next.Store(next)
-	for w := b.writers.head; w != nil && w.first+uint64(w.count) <= next; w = b.writers.head {
-		done.push(b.writers.pop())
+	l.next.Store(p.next)
+	done.takeBelow(&b.writers, p.next)
+	if p.last {
+		l.gather.synced(now.Sub(p.start), p.writers, l.open.writers.count)
+		l.spareLocked(b)
 	}
 	l.mu.Unlock()
 	if l.options.Event != nil { // tested here because an Event is an allocation
-		l.options.Event(BatchSynced{First: first, Next: next, Records: records, Bytes: size})
+		l.options.Event(BatchSynced{First: p.first, Next: p.next, Records: int(p.next - p.first), Bytes: p.size})
 	}
 	l.options.OnDurable()
 	done.finish(nil)

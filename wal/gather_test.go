@@ -21,7 +21,7 @@ func TestGatherWaitsForThoseWhoWereWoken(t *testing.T) {
 	const took = 400 * time.Microsecond
 	g := &gather{}
 	sameGather(t, g, 1, false, 0, false)
-	g.synced(took, 3, 2, 1000)
+	g.synced(took, 3, 2)
 	require.Equal(t, 5, g.wakeAt())
 	until, wait := g.waits(2, false, 1000)
 	require.True(t, wait)
@@ -30,9 +30,9 @@ func TestGatherWaitsForThoseWhoWereWoken(t *testing.T) {
 	sameGather(t, g, 5, false, 3000, false)
 	require.Equal(t, 1, g.wakeAt())
 
-	g.synced(took, 5, 0, 5000)
+	g.synced(took, 5, 0)
 	sameGather(t, g, 1, true, 5001, false) // no room for more
-	g.synced(took, 1, 0, 6000)
+	g.synced(took, 1, 0)
 	sameGather(t, g, 0, false, 6000, false) // alone
 }
 
@@ -43,7 +43,7 @@ func TestGatherRests(t *testing.T) {
 	now := env.Instant(0)
 	waited := 0
 	for range 1000 {
-		g.synced(took, 2, 2, now)
+		g.synced(took, 2, 2)
 		if until, wait := g.waits(2, false, now); wait {
 			waited++
 			now = until
@@ -52,11 +52,12 @@ func TestGatherRests(t *testing.T) {
 	}
 	require.Equal(t, 21, waited, "seven waits with rests of 1, 2, 4 … 64 batches, then one in 65")
 	for waited := 0; waited < 20; { // they come back, but for one
-		g.synced(took, 3, 2, now)
+		g.synced(took, 3, 2)
 		if until, wait := g.waits(2, false, now); wait {
 			waited++
 			now = until
-			sameGather(t, g, 4, false, now, false)
+			sameGather(t, g, 4, false, now, true) // most are back: once more as long
+			sameGather(t, g, 4, false, now.Add(took/gatherShare), false)
 			require.Zero(t, g.rest)
 		}
 	}

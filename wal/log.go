@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"narad/env"
 	"narad/record"
@@ -18,7 +19,7 @@ const maxUnsynced = record.WALHeaderSize + record.MaxWALRecord
 // Log is an open ingress log. Its methods may be called by several tasks at once.
 //
 // Lock order: dirMu and point.io, which span I/O and are never held together, come before mu and point.mu,
-// which guard memory and are never held together either. freeMu is held alone.
+// which guard memory and are never held together either.
 type Log struct {
 	env     *env.Env
 	dir     vfs.Dir
@@ -37,6 +38,8 @@ type Log struct {
 	tail struct {
 		file vfs.File
 		seg  *segment // it and its fields are written under mu
+
+		synced time.Duration // what the last sync took
 	}
 
 	wake env.Waiter // of the sync task
@@ -52,8 +55,7 @@ type Log struct {
 	closing    bool
 	err        error // *FailedError once the log has latched
 
-	freeMu sync.Mutex // guards free; apart from mu, which is busy when many writers come back at once
-	free   *writer    // writers out of use
+	writers sync.Pool // of *writer
 }
 
 // Open opens the log in dir, an existing directory whose name is durable, and makes what it finds there
@@ -97,7 +99,8 @@ func (l *Log) Append(payloads ...[]byte) (first uint64, err error) {
 	}
 	w := l.takeWriter()
 	w.need = need
-	l.mu.Lock()
+	w.sum(payloads)
+	l.lockToStage()
 	if err := l.refusalLocked(); err != nil {
 		l.mu.Unlock()
 		l.giveWriter(w)
@@ -189,30 +192,39 @@ func (l *Log) stageQueueLocked() {
 	for l.queue.head != nil && l.open.fits(l.queue.head.need, l.options.BatchBytes) {
 		w := l.queue.pop()
 		l.stageLocked(w, w.payloads)
-		clear(w.payloads)
 	}
 }
 
+// stagingTries is how often a writer tries for the lock before it parks: about as long as another one stages.
+const stagingTries = 64
+
+// lockToStage takes mu for an append. All writers of a batch come back at once and each holds the lock for a moment, so
+// a task switch, as [sync.Mutex] makes at once when other tasks are ready to run, would cost far more than to try again.
+func (l *Log) lockToStage() {
+	for range stagingTries {
+		if l.mu.TryLock() {
+			return
+		}
+	}
+	l.mu.Lock()
+}
+
 func (l *Log) takeWriter() *writer {
-	l.freeMu.Lock()
-	w := l.free
-	if w != nil {
-		l.free, w.link = w.link, nil
+	if w, ok := l.writers.Get().(*writer); ok {
+		return w
 	}
-	l.freeMu.Unlock()
-	if w == nil {
-		w = &writer{}
-		w.waiter.Init(l.env)
-	}
+	w := &writer{}
+	w.waiter.Init(l.env)
 	return w
 }
 
 func (l *Log) giveWriter(w *writer) {
-	clear(w.payloads)
-	w.payloads, w.err = w.payloads[:0], nil
-	l.freeMu.Lock()
-	w.link, l.free = l.free, w
-	l.freeMu.Unlock()
+	if len(w.payloads) > 0 {
+		clear(w.payloads)
+		w.payloads = w.payloads[:0]
+	}
+	w.err = nil
+	l.writers.Put(w)
 }
 
 func (l *Log) event(v Event) {
