@@ -82,7 +82,7 @@ func (e *Engine) Describe(name string) (TopicView, error) {
 		return TopicView{}, err
 	}
 	parts := t.partitions()
-	v := TopicView{Topic: *t.settings.Load(), Parked: t.waiting.parked(), Partitions: make([]PartitionView, len(parts))}
+	v := TopicView{Topic: t.view(), Parked: t.waiting.parked(), Partitions: make([]PartitionView, len(parts))}
 	for i, p := range parts {
 		v.Partitions[i] = p.view()
 	}

@@ -123,7 +123,11 @@ func (e *Engine) recover() (err error) {
 
 // makeDirs creates the directories that are missing and makes their names durable.
 func (e *Engine) makeDirs() error {
-	for _, name := range []string{topicsDir, ingressDir, produceDir, metastoreDir} {
+	names := []string{topicsDir, ingressDir, produceDir}
+	if e.opts.Metastore == nil {
+		names = append(names, metastoreDir)
+	}
+	for _, name := range names {
 		if err := e.root.Mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -137,26 +141,6 @@ func (e *Engine) makeDirs() error {
 		return err
 	}
 	return e.root.Sync()
-}
-
-func (e *Engine) openMetastore() error {
-	dir, err := e.root.OpenDir(metastoreDir)
-	if err != nil {
-		return err
-	}
-	if e.meta, err = metastore.OpenLocal(e.env, dir); err != nil {
-		return err
-	}
-	if err := e.syncTopics(); err != nil { // a process that died may have seen names that are not durable
-		return err
-	}
-	for _, t := range e.meta.List("", 0) {
-		if err := e.adoptTopic(t); err != nil {
-			return err
-		}
-	}
-	l, local := e.meta.(*metastore.Local)
-	return e.clearTopics(local && l.Recovery().Created)
 }
 
 func (e *Engine) openWAL() error {
@@ -213,7 +197,7 @@ func (e *Engine) Close() error {
 	e.janitor.stop()
 	e.reaper.stop()
 	err := e.committer.Close()
-	err = errors.Join(err, e.closePartitions(), e.wal.Close(), e.meta.Close())
+	err = errors.Join(err, e.closePartitions(), e.wal.Close(), e.closeMetastore())
 	if err == nil {
 		err = e.markClean()
 	}
@@ -238,7 +222,7 @@ func (e *Engine) release() {
 		e.committer.Close()
 	}
 	if e.meta != nil {
-		e.meta.Close()
+		e.closeMetastore()
 	}
 	e.releaseRoot()
 }

@@ -34,7 +34,7 @@ func (e *Engine) CreateTopic(spec TopicSpec) (Topic, error) {
 	info := Topic{
 		Name: spec.Name, ID: e.newIncarnation(), Partitions: int32(spec.Partitions), RetentionMs: spec.RetentionMs,
 		VisibilityMs: spec.Visibility.Milliseconds(), MaxInFlight: int32(spec.MaxInFlight),
-		MaxAckedAhead: int32(spec.MaxAckedAhead), CreatedAt: e.env.Wall().UnixMilli() / 1000,
+		MaxAckedAhead: int32(spec.MaxAckedAhead), CreatedAt: e.env.Wall().UnixMilli() / 1000, Owner: spec.Owner,
 	}
 	e.changing.Lock()
 	defer e.changing.Unlock()
@@ -46,10 +46,10 @@ func (e *Engine) CreateTopic(spec TopicSpec) (Topic, error) {
 		err = e.makeTree(info.Name, info)
 	}
 	if err == nil {
-		err = e.meta.Create(info)
+		err = e.meta.CreateWithSchema(info, spec.Schema)
 	}
 	if err != nil {
-		return Topic{}, fmt.Errorf("engine: create topic %s: %w", info.Name, err)
+		return Topic{}, metaError("create", info.Name, err)
 	}
 	e.emit(TopicCreated{info})
 	e.swapTopic(nil, newTopic(e, info, true))
@@ -94,7 +94,7 @@ func (e *Engine) DeleteTopic(name string) error {
 		return err
 	}
 	if err := e.meta.Delete(name, t.info.ID); err != nil {
-		return fmt.Errorf("engine: delete topic %s: %w", name, err)
+		return metaError("delete", name, err)
 	}
 	e.emit(TopicDeleted{name, t.info.ID})
 	if err := e.retire(t, nil); err != nil { // the topic is gone all the same
@@ -125,13 +125,13 @@ func (e *Engine) PurgeTopic(name string) (Topic, error) {
 	if !t.placed.Load() {
 		return Topic{}, errNotPlaced
 	}
-	next := *t.settings.Load()
+	next := t.view()
 	next.ID = e.newIncarnation()
 	if err = e.makeTree(nextName(next), next); err == nil {
 		err = e.meta.Replace(t.info.ID, next)
 	}
 	if err != nil {
-		return Topic{}, fmt.Errorf("engine: purge topic %s: %w", name, err)
+		return Topic{}, metaError("purge", name, err)
 	}
 	e.emit(TopicPurged{t.info.ID, next})
 	if err := e.retire(t, newTopic(e, next, false)); err != nil { // the messages are gone all the same
@@ -212,7 +212,7 @@ func (e *Engine) AlterTopic(name string, patch TopicPatch) (Topic, error) {
 	if err != nil {
 		return Topic{}, err
 	}
-	before := *t.settings.Load()
+	before := t.view()
 	after, err := patch.apply(before)
 	if err != nil || after == before {
 		return before, err
@@ -220,9 +220,14 @@ func (e *Engine) AlterTopic(name string, patch TopicPatch) (Topic, error) {
 	if err := e.makeGrown(t, after); err != nil {
 		return Topic{}, fmt.Errorf("engine: alter topic %s: %w", name, err)
 	}
-	after, err = e.meta.Update(name, t.info.ID, func(now *Topic) error { *now = after; return nil })
+	// The patch is applied to what the metastore has by then, so what it leaves out is not written back.
+	after, err = e.meta.Update(name, t.info.ID, func(now *Topic) error {
+		patched, err := patch.apply(*now)
+		*now = patched
+		return err
+	})
 	if err != nil {
-		return Topic{}, fmt.Errorf("engine: alter topic %s: %w", name, err)
+		return Topic{}, metaError("alter", name, err)
 	}
 	e.emit(TopicAltered{after})
 	t.become(after)

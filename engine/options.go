@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"narad/committer"
 	"narad/env"
+	"narad/metastore"
 	"narad/record"
 )
 
@@ -21,6 +23,9 @@ const (
 type Options struct {
 	// Env is the world to run in; nil is the real one.
 	Env *env.Env
+	// Metastore holds the topics; the caller closes it after the engine. Its contents must be as new as the data directory's:
+	// a replica has caught up. Nil is a metastore of the engine's own, in the data directory (metastore.OpenLocal).
+	Metastore metastore.Store
 	// CommitInterval is the durability interval D of consumer state: a power loss brings back at most the
 	// acks of about D + T + one sync, T = min(100 ms, D). Default 1 s, from 10 ms to 60 s (CFG-01).
 	CommitInterval time.Duration
@@ -120,8 +125,10 @@ type TopicSpec struct {
 	// RetentionMs is how long a message is kept at least, acked or not; 0 means for ever, otherwise at least an hour. It is gone
 	// after about twice that.
 	RetentionMs   int64
-	MaxInFlight   int // leases per partition; default 1024
-	MaxAckedAhead int // acks parked above a gap, per partition, before only the gap is handed out; default 1024
+	MaxInFlight   int             // leases per partition; default 1024
+	MaxAckedAhead int             // acks parked above a gap, per partition, before only the gap is handed out; default 1024
+	Owner         string          // the user that creates it, who must exist in the metastore; empty for none
+	Schema        json.RawMessage // first version of its schema, checked by the caller; nil for none
 }
 
 func (s TopicSpec) withDefaults() TopicSpec {

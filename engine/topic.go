@@ -121,7 +121,7 @@ func (e *Engine) Topic(name string) (Topic, error) {
 	if err != nil {
 		return Topic{}, err
 	}
-	return *t.settings.Load(), nil
+	return t.view(), nil
 }
 
 // Topics returns at most limit topics whose names come after the given one, ordered by name.
