@@ -44,8 +44,12 @@ sim/workload < sim/report # reports show runs; no run depends on being shown
 NONE < sim/mutants # mutants are patches of text, planted by building elsewhere
 sim/workload, sim/shrink, sim/report, sim/mutants < cmd/narad-sim # the simulator's program speaks no HTTP
 
-engine, sim/disk < bench # figures of the engine, without a front
-bench < cmd/narad-bench # the benchmark's program speaks no HTTP
+vfs < bench/report # what was measured is shown without knowing what was
+sim/disk < bench/tap # files are counted, whoever writes them
+NONE < bench/floor # the server to compare with shares no code with what is compared
+engine, bench/report, bench/tap < bench/load # messages go through the engine, or as bytes to any server
+bench/load < bench # figures of the engine, without a front
+bench, bench/floor, sim/workload < cmd/narad-bench # the benchmark's program shares no code with the server that it starts
 engine < fuzz # targets across packages, without a front
 NONE < internal/tidy # rules read sources, not packages
 `
@@ -56,7 +60,7 @@ vfs # the files of the system
 server, client # the front: sockets
 config # the text of addresses, no sockets
 cmd # programs: flags, signals, sockets
-bench # measures the real disk
+bench, bench/report, bench/load, bench/floor # measure real disks, processes and sockets
 sim # reports a stuck world on the terminal of the run
 sim/mutants # builds and runs mutated programs
 `

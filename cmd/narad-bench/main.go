@@ -1,0 +1,124 @@
+// Command narad-bench measures Narad on the machine that it runs on.
+//
+//	narad-bench cadence   what a durability cadence costs, and what a crash brings back
+//	narad-bench load      produce, drain and full flow, over HTTP or embedded
+//	narad-bench floor     produces over HTTP against the smallest server that keeps the same promise
+//	narad-bench engine    the figures that the specification claims, each as a ratio of one run
+//	narad-bench growth    how costs grow with topics, partitions, consumers and data
+//	narad-bench sim       the speed of the simulator
+//	narad-bench all       everything, into one directory
+//
+// Each prints a table and can write JSON and a page with plots.
+//
+// Files: main.go (commands common to all), cadence.go, load.go, floor.go, engine.go, growth.go, sim.go, all.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"narad/bench"
+	"narad/bench/report"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdout: os.Stdout, stderr: os.Stderr}
+	if err := a.root().ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "narad-bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// app is what the commands share.
+type app struct {
+	stdout, stderr io.Writer
+	dir            string
+	quick          bool
+	json, html     string
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "narad-bench", Short: "Measure Narad on this machine", SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.dir, "dir", ".", "measure on the disk that this directory is on; what is made in it is removed")
+	f.BoolVar(&a.quick, "quick", false, "a smoke test: all of it runs, briefly; the figures are worth little")
+	f.StringVar(&a.json, "json", "", "write the figures and the facts of the machine to this file")
+	f.StringVar(&a.html, "html", "", "write a page with plots to this file")
+	root.AddCommand(a.cadenceCommand(), a.trafficCommand())
+	return root
+}
+
+// options are those of package bench.
+func (a *app) options(dir string) bench.Options {
+	return bench.Options{Dir: dir, Quick: a.quick, Progress: a.progress, Child: trafficProcess}
+}
+
+func (a *app) progress(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
+
+// report describes the machine, lets run measure in a directory of its own, and shows what it found. What was found
+// before a failure is shown too.
+func (a *app) report(name string, run func(dir string) ([]report.Section, error)) error {
+	dir, err := filepath.Abs(a.dir)
+	if err != nil {
+		return err
+	}
+	if dir, err = os.MkdirTemp(dir, "narad-bench-"); err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	r := &report.Report{Name: name, Command: commandLine(), Started: time.Now()}
+	if r.Machine, err = report.Describe(dir); err != nil {
+		return err
+	}
+	r.Sections, err = run(dir)
+	r.Seconds = time.Since(r.Started).Seconds()
+	if len(r.Sections) == 0 {
+		return err
+	}
+	r.WriteText(a.stdout)
+	return errors.Join(err, toFile(a.json, r.WriteJSON), toFile(a.html, func(w io.Writer) error { return report.WriteHTML(w, r) }))
+}
+
+// commandLine is how to repeat the run; where files go is left out.
+func commandLine() string {
+	words := []string{"narad-bench"}
+	for i := 1; i < len(os.Args); i++ {
+		switch arg := os.Args[i]; {
+		case arg == "--dir" || arg == "--json" || arg == "--html":
+			i++
+		case strings.HasPrefix(arg, "--dir=") || strings.HasPrefix(arg, "--json=") || strings.HasPrefix(arg, "--html="):
+		default:
+			words = append(words, arg)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// toFile lets write fill a file; without a name it does nothing.
+func toFile(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
