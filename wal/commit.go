@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"narad/env"
 	"narad/vfs"
@@ -78,12 +79,13 @@ func (l *Log) commit(b *batch) bool {
 			continue
 		}
 		p.size, p.next = size, p.first+uint64(records)
-		if err := l.writePart(rest[:size]); err != nil {
+		took, err := l.writePart(rest[:size])
+		if err != nil {
 			l.latch(b, err, BatchSynced{First: p.first, Next: p.next, Records: records, Bytes: size, Err: err})
 			return false
 		}
 		rest, left = rest[size:], left-records
-		p.last = left == 0
+		p.took, p.last = took, left == 0
 		l.announce(b, p)
 		p.first = p.next
 	}
@@ -93,8 +95,9 @@ func (l *Log) commit(b *batch) bool {
 // part is what one write and one sync made durable of a batch.
 type part struct {
 	first, next uint64
-	size        int  // bytes
-	last        bool // nothing is left of the batch
+	size        int           // bytes
+	took        time.Duration // its sync
+	last        bool          // nothing is left of the batch
 
 	start   env.Instant // of the commit of the batch
 	writers int         // that waited for the batch
@@ -115,23 +118,26 @@ func (l *Log) nextPart(frames []byte, left int) (size, records int) {
 	return size, records
 }
 
-func (l *Log) writePart(frames []byte) error {
+// writePart makes frames durable at the end of the active segment, and tells how long the sync took.
+func (l *Log) writePart(frames []byte) (took time.Duration, err error) {
 	seg := l.tail.seg
 	l.env.Point("wal: batch staged, not written")
 	if seg.prepared && int64(len(frames)) > l.options.SegmentBytes {
 		if err := l.trimDurably(); err != nil { // the frame would not end before the trailer
-			return err
+			return 0, err
 		}
 	}
 	if _, err := l.tail.file.WriteAt(frames, seg.size); err != nil {
-		return fmt.Errorf("write %d bytes at %d of %s: %w", len(frames), seg.size, seg.name(), err)
+		return 0, fmt.Errorf("write %d bytes at %d of %s: %w", len(frames), seg.size, seg.name(), err)
 	}
 	l.env.Point("wal: batch written, not synced")
+	start := l.env.Now()
 	if err := l.tail.file.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", seg.name(), err)
+		return 0, fmt.Errorf("sync %s: %w", seg.name(), err)
 	}
+	took = l.env.Now().Sub(start)
 	l.env.Point("wal: batch synced, not announced")
-	return nil
+	return took, nil
 }
 
 // announce makes a part that is durable visible and wakes the writers whose last record is in it. Those come back for
@@ -150,7 +156,7 @@ func (l *Log) announce(b *batch, p part) {
 	}
 	l.mu.Unlock()
 	if l.options.Event != nil { // tested here because an Event is an allocation
-		l.options.Event(BatchSynced{First: p.first, Next: p.next, Records: int(p.next - p.first), Bytes: p.size})
+		l.options.Event(BatchSynced{First: p.first, Next: p.next, Records: int(p.next - p.first), Bytes: p.size, Took: p.took})
 	}
 	l.options.OnDurable()
 	done.finish(nil)

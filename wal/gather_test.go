@@ -72,7 +72,11 @@ func group(t *testing.T, writers, appends int, again func(i int) time.Duration) 
 	m.Boot(func(e *env.Env) {
 		dir, err := e.FS().OpenRoot("wal", true)
 		require.NoError(t, err)
-		l, err := Open(e, dir, Options{OnDurable: func() { syncs++ }})
+		l, err := Open(e, dir, Options{OnDurable: func() { syncs++ }, Event: func(v Event) {
+			if v, ok := v.(BatchSynced); ok {
+				require.Equal(t, time.Millisecond, v.Took)
+			}
+		}})
 		require.NoError(t, err)
 		tasks := e.NewGroup()
 		for i := range writers {
