@@ -2,68 +2,196 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math/bits"
 	"net/http"
+	"sync"
+	"sync/atomic"
 )
 
 // Limits of bodies, in bytes (narad-facts 1.2).
 const (
-	bodyMax   = 1 << 20
-	bodyExact = 64 << 10 // a declared length up to here is one exact buffer
-	bodyFirst = 64 << 10 // otherwise the buffer starts here
-	bodyGrow  = 4        // and grows by this factor as data arrives
+	bodyMax      = 1 << 20
+	bodyMaxBatch = 16 << 20 // as sent, and decoded
+	bodyMaxAcks  = 64 << 10
+	bodyExact    = 64 << 10 // a declared length up to here is one buffer
+	bodyFirst    = 64 << 10 // otherwise the buffer starts here
+	bodyGrow     = 4        // and grows by this factor as data arrives
 )
 
-// errBodyTooLarge reports a body above its limit. (413)
-var errBodyTooLarge = errors.New("the request body is larger than 1 MiB")
+var (
+	// errBodyTooLarge reports a body above its limit. (413)
+	errBodyTooLarge = errors.New("the request body is too large")
+	errBodyUnread   = badRequest("the request body could not be read")
+	errBatchBudget  = &Error{Status: http.StatusServiceUnavailable, RetryAfter: 1,
+		Text: "batch produce bodies in flight on this node are at their limit; retry"}
+)
 
-// body returns the request's body of at most limit bytes. What it allocates follows what has arrived, so
-// that a client cannot make the server hold memory by declaring much and sending little.
-func (x *exchange) body(limit int64) ([]byte, error) {
-	r := x.r
-	declared := r.ContentLength
+// body returns the request's body of at most limit bytes. What it allocates follows what has arrived, so that a client cannot
+// make the server hold memory by declaring much and sending little. The bytes belong to the exchange and end with it.
+func (x *exchange) body(limit int64) ([]byte, error) { return x.readBody(limit, nil) }
+
+// readBody is body, with what exceeds 1 MiB taken from a budget; nil is without bounds.
+func (x *exchange) readBody(limit int64, b *budget) ([]byte, error) {
+	declared := x.r.ContentLength
 	if declared > limit {
-		return nil, errBodyTooLarge
+		return nil, x.tooLarge(limit)
 	}
-	body := http.MaxBytesReader(x.ResponseWriter, r.Body, limit)
-	if declared >= 0 && declared <= bodyExact {
-		buf := make([]byte, declared)
-		_, err := io.ReadFull(body, buf)
-		return buf, bodyError(err)
+	size := int64(bodyFirst)
+	if declared >= 0 && declared < size {
+		size = declared
 	}
-	end := limit + 1 // one more shows that there is more
-	if declared > 0 {
-		end = declared
+	g := grower{x: x, budget: b, limit: limit, buf: x.buffer(size)}
+	if declared >= 0 {
+		g.limit, g.exact = declared, true
 	}
-	buf := make([]byte, 0, min(bodyFirst, end))
+	if err := g.fill(x.r.Body); err != nil {
+		return nil, err
+	}
+	x.in += int64(len(g.buf))
+	return g.buf, nil
+}
+
+// tooLarge answers 413. What the client still sends is not waited for.
+func (x *exchange) tooLarge(limit int64) error {
+	x.Header()["Connection"] = []string{"close"}
+	return fmt.Errorf("%w: at most %d bytes are allowed", errBodyTooLarge, limit)
+}
+
+// grower reads a stream into a buffer that grows with what arrives.
+type grower struct {
+	x      *exchange
+	budget *budget
+	limit  int64
+	exact  bool // the stream has limit bytes, not at most
+	buf    []byte
+}
+
+// fill reads to the end.
+func (g *grower) fill(from io.Reader) error {
 	for {
-		if len(buf) == cap(buf) {
-			if int64(len(buf)) == end {
-				return buf, nil
+		if g.exact && int64(len(g.buf)) == g.limit {
+			return nil
+		}
+		if len(g.buf) == cap(g.buf) {
+			g.grow()
+		}
+		room := g.buf[len(g.buf):cap(g.buf)]
+		if most := g.limit + 1 - int64(len(g.buf)); int64(len(room)) > most { // one more byte shows that there is more
+			room = room[:most]
+		}
+		n, err := from.Read(room)
+		g.buf = g.buf[:len(g.buf)+n]
+		if int64(len(g.buf)) > g.limit {
+			return g.x.tooLarge(g.limit)
+		}
+		if g.budget != nil {
+			if berr := g.x.charge(g.budget, int64(len(g.buf))); berr != nil {
+				return berr
 			}
-			buf = append(make([]byte, 0, min(bodyGrow*int64(cap(buf)), end)), buf...)
 		}
-		n, err := body.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if errors.Is(err, io.EOF) {
-			return buf, nil
-		}
-		if err != nil {
-			return nil, bodyError(err)
+		switch {
+		case err == nil:
+		case !errors.Is(err, io.EOF):
+			return errBodyUnread // the client left, was too slow, or sent less than it had declared
+		case g.exact && int64(len(g.buf)) < g.limit:
+			return errBodyUnread
+		default:
+			return nil
 		}
 	}
 }
 
-// bodyError tells a body that is too large from one that did not come: the client left, was too slow, or
-// sent less than it had declared.
-func bodyError(err error) error {
-	var tooLarge *http.MaxBytesError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &tooLarge):
-		return errBodyTooLarge
-	default:
-		return badf("the request body could not be read")
+func (g *grower) grow() {
+	size := bodyGrow * int64(max(cap(g.buf), bodyFirst/bodyGrow))
+	if g.exact {
+		size = min(size, g.limit)
+	}
+	old := g.buf
+	g.buf = append(g.x.buffer(size), old...)
+	g.x.discard(old)
+}
+
+// budget bounds the bytes that bodies hold, node-wide.
+type budget struct{ left atomic.Int64 }
+
+func newBudget(bytes int64) *budget {
+	b := new(budget)
+	b.left.Store(bytes)
+	return b
+}
+
+// take takes n bytes, or nothing.
+func (b *budget) take(n int64) bool {
+	if b.left.Add(-n) >= 0 {
+		return true
+	}
+	b.left.Add(n)
+	return false
+}
+
+// charge makes the exchange hold enough of the budget for a body of size bytes: nothing up to 1 MiB, then a MiB at a time.
+// It is given back at the end of the exchange.
+func (x *exchange) charge(b *budget, size int64) error {
+	const unit = 1 << 20
+	for size-unit > x.charged {
+		if !b.take(unit) {
+			if o := x.s.opts.Observer; o != nil {
+				o.BatchBodyRefused()
+			}
+			return errBatchBudget
+		}
+		x.charged += unit
+	}
+	return nil
+}
+
+// Buffers are kept by size, powers of two from 1 KiB to 1 MiB. Larger ones are left to the garbage collector.
+const (
+	bufferMinBits = 10
+	bufferMaxBits = 20
+)
+
+var bufferPools [bufferMaxBits - bufferMinBits + 1]sync.Pool
+
+// buffer returns an empty buffer with room for at least size bytes. It ends with the exchange.
+func (x *exchange) buffer(size int64) []byte {
+	class := max(bits.Len64(uint64(max(size, 1)-1)), bufferMinBits)
+	if class > bufferMaxBits {
+		return make([]byte, 0, size)
+	}
+	b, ok := bufferPools[class-bufferMinBits].Get().(*[]byte)
+	if !ok {
+		b = new([]byte)
+		*b = make([]byte, 0, 1<<class)
+	}
+	x.held = append(x.held, b)
+	return (*b)[:0]
+}
+
+// discard gives a buffer back before the end of the exchange. Nobody may use it any more.
+func (x *exchange) discard(buf []byte) {
+	for i, b := range x.held {
+		if cap(*b) == cap(buf) && cap(buf) > 0 && &(*b)[:1][0] == &buf[:1][0] {
+			release(b)
+			x.held = append(x.held[:i], x.held[i+1:]...)
+			return
+		}
+	}
+}
+
+func release(b *[]byte) {
+	class := bits.Len(uint(cap(*b) - 1))
+	bufferPools[class-bufferMinBits].Put(b)
+}
+
+// releaseAll ends what the exchange holds.
+func (x *exchange) releaseAll() {
+	for _, b := range x.held {
+		release(b)
+	}
+	if x.charged > 0 {
+		x.s.batchBodies.left.Add(x.charged)
 	}
 }

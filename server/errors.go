@@ -69,9 +69,17 @@ func textOf(err error) string {
 
 // metastoreStatus returns the status of a change that the metastore did not make.
 func metastoreStatus(err error) int {
+	var clash *metastore.CaseClashError
 	switch {
-	case errors.Is(err, metastore.ErrClosed):
+	case errors.Is(err, metastore.ErrNoLeader), errors.Is(err, metastore.ErrUncertain), errors.Is(err, metastore.ErrClosed):
 		return http.StatusServiceUnavailable
+	case errors.As(err, &clash), errors.Is(err, metastore.ErrExists), errors.Is(err, metastore.ErrUserExists),
+		errors.Is(err, metastore.ErrSchemaConflict), errors.Is(err, metastore.ErrSchemaBudget):
+		return http.StatusConflict
+	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, metastore.ErrUserNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, metastore.ErrInvalid):
+		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError
 }
@@ -81,10 +89,12 @@ func (x *exchange) fail(err error) {
 	if x.status != 0 {
 		return
 	}
-	status := statusOf(err)
-	if status == http.StatusInternalServerError {
-		x.s.opts.Logger.Error("a request failed", "method", x.r.Method, "route", x.r.Pattern, "topic", x.topic, "error", err)
+	if errors.Is(err, errClientLeft) {
+		x.clientLeft(http.StatusServiceUnavailable)
+		return
 	}
+	status := statusOf(err)
+	x.logInternal(err)
 	own := &Error{}
 	errors.As(err, &own)
 	h := x.Header()
@@ -102,6 +112,13 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	_ = x.json(status, errorBody(textOf(err), own.Fields)) // the client has gone: there is nobody to tell
+}
+
+// logInternal logs an error whose cause the client is not told.
+func (x *exchange) logInternal(err error) {
+	if statusOf(err) == http.StatusInternalServerError {
+		x.s.opts.Logger.Error("a request failed", "method", x.r.Method, "route", x.r.Pattern, "topic", x.topic, "error", err)
+	}
 }
 
 // errorBody returns {"error":text} with more fields behind it.

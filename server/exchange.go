@@ -23,7 +23,11 @@ type exchange struct {
 	status  int
 	in, out int64
 	began   time.Time
-	params  [6]param // room for those of the query string
+
+	permit  permit
+	params  [6]param  // room for those of the query string
+	held    []*[]byte // buffers to give back at the end
+	charged int64     // bytes of the budget for batch bodies
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -121,7 +125,7 @@ func (x *exchange) mayDo(a Action) error { return x.may(a, x.topic, "") }
 func (x *exchange) found(a Action) (engine.Topic, error) {
 	t, err := x.s.engine.Topic(x.topic)
 	if err == nil {
-		return t, x.may(a, t.Name, "")
+		return t, x.may(a, t.Name, t.Owner)
 	}
 	if a != ActionManage {
 		if denied := x.may(a, x.topic, ""); denied != nil {
@@ -149,12 +153,13 @@ func clientIP(remote string) string {
 	return remote
 }
 
-// clientLeft notes that nobody was there to be answered. No byte is sent: net/http closes the connection.
-func (x *exchange) clientLeft() error {
+// clientLeft ends an exchange whose client is gone. Should it be there and only have closed its side, it reads the status
+// that is given.
+func (x *exchange) clientLeft(status int) {
 	if x.status == 0 {
 		x.status = statusClientLeft
+		x.ResponseWriter.WriteHeader(status)
 	}
-	return nil
 }
 
 // statusClientLeft is for logs and metrics only; it is never sent (narad-facts 1.12).

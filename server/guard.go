@@ -16,7 +16,7 @@ const clientHeader = "X-Narad-Client"
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer crashOnPanic()
 	x := exchanges.Get().(*exchange)
-	*x = exchange{ResponseWriter: w, r: r, s: s}
+	x.ResponseWriter, x.r, x.s = w, r, s
 	if s.opts.Observer != nil {
 		x.began = time.Now()
 		s.opts.Observer.Started()
@@ -30,7 +30,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Observer != nil {
 		x.observe()
 	}
-	*x = exchange{}
+	x.releaseAll()
+	*x = exchange{held: x.held[:0]}
 	exchanges.Put(x)
 }
 

@@ -18,7 +18,7 @@ import (
 //	                  base64; null for an empty one
 //	payload_encoding  "base64" in that case
 //	timestamp         unix seconds of the commit to the partition
-//	receipt_handle    partition:offset:nonce
+//	receipt_handle    partition:offset:nonce; absent in a replay
 //
 // A payload that is itself a JSON string and one that is its text look the same: whoever must tell them apart
 // produces objects, or bytes.
@@ -35,9 +35,17 @@ func appendMessage(dst []byte, d *engine.Delivery) []byte {
 	dst = appendPayload(dst, d.Payload)
 	dst = append(dst, `,"timestamp":`...)
 	dst = strconv.AppendInt(dst, d.TimestampMs/1000, 10)
+	if d.Handle.Nonce == 0 { // replayed: nothing is leased
+		return append(dst, '}')
+	}
 	dst = append(dst, `,"receipt_handle":"`...)
 	dst = d.Handle.Append(dst)
 	return append(dst, `"}`...)
+}
+
+// messageRoom is what the wire form of a delivery needs at most, unless much in it must be escaped.
+func messageRoom(d *engine.Delivery) int64 {
+	return int64(256 + len(d.Topic) + 2*len(d.Key) + len(d.Payload) + len(d.Payload)/2)
 }
 
 func appendKey(dst, key []byte) []byte {
@@ -57,10 +65,10 @@ func appendPayload(dst, payload []byte) []byte {
 	switch {
 	case len(payload) == 0:
 		return append(dst, "null"...)
-	case !utf8.Valid(payload): // json.Valid does not look inside strings
+	case !utf8.Valid(payload): // isJSON does not look inside strings
 		dst = appendBase64(dst, payload)
 		return append(dst, `,"payload_encoding":"base64"`...)
-	case json.Valid(payload):
+	case isJSON(payload):
 		return append(dst, payload...)
 	default:
 		return appendString(dst, string(payload))
@@ -69,12 +77,27 @@ func appendPayload(dst, payload []byte) []byte {
 
 // appendString appends s, which is UTF-8, as the standard encoder does.
 func appendString(dst []byte, s string) []byte {
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always encodes
+	for i := range len(s) {
+		if !plain[s[i]] {
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				panic(err) // a string always encodes
+			}
+			return append(dst, quoted...)
+		}
 	}
-	return append(dst, quoted...)
+	dst = append(dst, '"')
+	dst = append(dst, s...)
+	return append(dst, '"')
 }
+
+// plain marks the bytes that the standard encoder writes as they are, wherever they stand.
+var plain = func() (t [256]bool) {
+	for c := 0x20; c < 0x7f; c++ {
+		t[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
+	}
+	return t
+}()
 
 func appendBase64(dst, b []byte) []byte {
 	dst = append(dst, '"')

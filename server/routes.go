@@ -13,7 +13,7 @@ type route struct {
 // newMux relies on http.ServeMux for two plain-text answers: 404 of an unknown route, 405 with Allow.
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, table := range [][]route{s.nodeRoutes(), s.messageRoutes(), s.topicRoutes()} {
+	for _, table := range [][]route{s.nodeRoutes(), s.messageRoutes(), s.topicRoutes(), s.childRoutes(), s.clusterRoutes()} {
 		for _, r := range table {
 			mux.Handle(r.pattern, r.handle)
 		}
@@ -24,6 +24,7 @@ func (s *Server) newMux() *http.ServeMux {
 func (s *Server) messageRoutes() []route {
 	return []route{
 		{"POST /v1/topics/{topic}/produce", s.produce},
+		{"POST /v1/topics/{topic}/produce/batch", s.produceBatch},
 		{"GET /v1/topics/{topic}/consume", s.consume},
 		{"POST /v1/topics/{topic}/ack", s.ack},
 	}
@@ -34,5 +35,7 @@ func (s *Server) topicRoutes() []route {
 		{"POST /v1/topics", s.createTopic},
 		{"GET /v1/topics", s.listTopics},
 		{"GET /v1/topics/{topic}", s.getTopic},
+		{"PATCH /v1/topics/{topic}", s.patchTopic},
+		{"DELETE /v1/topics/{topic}", s.deleteTopic},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"narad/engine"
@@ -15,9 +16,20 @@ import (
 type Options struct {
 	// MaxConsumeWait is the longest time a consume is parked. Default 10 s, at most [engine.MaxWait].
 	MaxConsumeWait time.Duration
-	// DefaultRetentionMs is the retention of a topic that is created without one. Default 7 days; it cannot be
-	// "for ever" here, that is asked for by an explicit 0.
-	DefaultRetentionMs int64
+	// DefaultPartitions, DefaultRetentionMs, DefaultVisibility, DefaultMaxInFlight and DefaultMaxAckedAhead are what a topic
+	// gets that is created without. Defaults 3, 7 days, 30 s, 1024, 1024; a retention below 0 is for ever. MaxPartitions bounds
+	// the partitions of a topic, default [engine.MaxPartitions].
+	DefaultPartitions, MaxPartitions         int
+	DefaultRetentionMs                       int64
+	DefaultVisibility                        time.Duration
+	DefaultMaxInFlight, DefaultMaxAckedAhead int
+	// NodeID and NodeAddr are what the node is called where members of a cluster are listed. Default "narad" and nothing.
+	NodeID, NodeAddr string
+	// MaxConsumesPerIdentity and MaxProducesPerIdentity bound what is in flight for one user, or for one client address while
+	// security is off. Defaults 1024, and without a bound; below 0 is without a bound.
+	MaxConsumesPerIdentity, MaxProducesPerIdentity int
+	// MaxBatchBodyBytes bounds what bodies of batches hold, beyond 1 MiB of each. Default 256 MiB; below 0 is without a bound.
+	MaxBatchBodyBytes int64
 	// MaxHeaderBytes bounds request line and headers. Default 64 KiB.
 	MaxHeaderBytes int
 	// MaxConnections bounds open connections; the rest wait in the kernel's backlog. Default 4096.
@@ -46,6 +58,14 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	setDefault(&o.MaxConsumeWait, 10*time.Second)
 	setDefault(&o.DefaultRetentionMs, 7*24*time.Hour.Milliseconds())
+	setDefault(&o.DefaultPartitions, partitionsMin)
+	setDefault(&o.MaxPartitions, engine.MaxPartitions)
+	setDefault(&o.DefaultVisibility, 30*time.Second)
+	setDefault(&o.DefaultMaxInFlight, 1024)
+	setDefault(&o.DefaultMaxAckedAhead, 1024)
+	setDefault(&o.NodeID, "narad")
+	setDefault(&o.MaxConsumesPerIdentity, 1024)
+	setDefault(&o.MaxBatchBodyBytes, 256<<20)
 	setDefault(&o.MaxHeaderBytes, 64<<10)
 	setDefault(&o.MaxConnections, 4096)
 	setDefault(&o.HeaderTimeout, 5*time.Second)
@@ -68,9 +88,14 @@ func setDefault[T comparable](field *T, value T) {
 // Server answers HTTP requests with one engine. It is an [http.Handler]; [Server.Serve] adds the listener, its
 // limits and the graceful stop.
 type Server struct {
-	engine   *engine.Engine
-	opts     Options
-	routes   http.Handler
+	engine *engine.Engine
+	opts   Options
+	routes http.Handler
+
+	consumes, produces *caps
+	producing          atomic.Int64 // produces in flight
+	batchBodies        *budget      // nil: without a bound
+
 	stopping context.Context // done once a stop has begun
 	stop     context.CancelFunc
 }
@@ -79,6 +104,10 @@ type Server struct {
 func New(e *engine.Engine, o Options) *Server {
 	s := &Server{engine: e, opts: o.withDefaults()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.consumes, s.produces = newCaps(s.opts.MaxConsumesPerIdentity), newCaps(s.opts.MaxProducesPerIdentity)
+	if s.opts.MaxBatchBodyBytes > 0 {
+		s.batchBodies = newBudget(s.opts.MaxBatchBodyBytes)
+	}
 	s.routes = s.newMux()
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"narad/engine"
+	"narad/metastore"
 )
 
 // partitionsMin is the fewest partitions that a topic of this surface has; the engine takes fewer.
@@ -23,51 +24,18 @@ const (
 	pageMax     = 1000
 )
 
-// roleStandalone is the only role while topics have no children.
-const roleStandalone = "standalone"
-
 // createRequest is the body of POST /v1/topics. A pointer tells an absent field, or null, from a zero.
 type createRequest struct {
-	Name          string           `json:"name"`
-	Partitions    *int64           `json:"partitions"`
-	RetentionMs   *int64           `json:"retention_ms"`
-	VisibilityMs  *int64           `json:"visibility_timeout_ms"`
-	MaxInFlight   *int64           `json:"max_in_flight_per_partition"`
-	MaxAckedAhead *int64           `json:"max_acked_ahead_per_partition"`
-	Owner         json.RawMessage  `json:"owner"` // ignored
-	Schema        *json.RawMessage `json:"schema"`
-	Parent        *json.RawMessage `json:"parent"`
-	FanoutDelayMs *json.RawMessage `json:"fanout_delay_ms"`
-}
-
-// topicBody is the wire form of a topic.
-type topicBody struct {
-	Name           string          `json:"name"`
-	ID             string          `json:"id"`
-	Partitions     int32           `json:"partitions"`
-	RetentionMs    int64           `json:"retention_ms"`
-	VisibilityMs   int64           `json:"visibility_timeout_ms"`
-	MaxInFlight    int32           `json:"max_in_flight_per_partition"`
-	MaxAckedAhead  int32           `json:"max_acked_ahead_per_partition"`
-	CreatedAt      int64           `json:"created_at"` // unix seconds
-	Role           string          `json:"role,omitempty"`
-	PartitionStats []partitionBody `json:"partition_stats,omitempty"`
-}
-
-// partitionBody is the wire form of a partition's statistics.
-type partitionBody struct {
-	Index         int32  `json:"index"`
-	Oldest        int64  `json:"oldest_offset"`
-	Next          int64  `json:"next_offset"`
-	HighWatermark int64  `json:"high_watermark"`
-	Status        string `json:"status"`
-}
-
-func newTopicBody(t engine.Topic, role string) topicBody {
-	return topicBody{
-		Name: t.Name, ID: t.ID, Partitions: t.Partitions, RetentionMs: t.RetentionMs, VisibilityMs: t.VisibilityMs,
-		MaxInFlight: t.MaxInFlight, MaxAckedAhead: t.MaxAckedAhead, CreatedAt: t.CreatedAt, Role: role,
-	}
+	Name          string          `json:"name"`
+	Partitions    *int64          `json:"partitions"`
+	RetentionMs   *int64          `json:"retention_ms"`
+	VisibilityMs  *int64          `json:"visibility_timeout_ms"`
+	MaxInFlight   *int64          `json:"max_in_flight_per_partition"`
+	MaxAckedAhead *int64          `json:"max_acked_ahead_per_partition"`
+	Owner         json.RawMessage `json:"owner"` // ignored
+	Schema        json.RawMessage `json:"schema"`
+	Parent        *string         `json:"parent"`
+	FanoutDelayMs *int64          `json:"fanout_delay_ms"`
 }
 
 func (s *Server) createTopic(x *exchange) error {
@@ -79,15 +47,57 @@ func (s *Server) createTopic(x *exchange) error {
 	if err := decodeStrict(body, &req); err != nil {
 		return err
 	}
-	spec, err := req.spec(s.opts.DefaultRetentionMs)
+	if err := metastore.ValidateName(req.Name); err != nil {
+		return badf("%s", err)
+	}
+	if err := x.may(ActionCreate, req.Name, ""); err != nil {
+		return err
+	}
+	spec, err := s.spec(&req)
 	if err != nil {
 		return err
 	}
+	if err := s.refuseParent(x, &req); err != nil {
+		return err
+	}
+	if spec.Schema, err = s.firstSchema(x, &req); err != nil {
+		return err
+	}
+	spec.Owner = x.user
 	t, err := s.engine.CreateTopic(spec)
 	if err != nil {
 		return err
 	}
-	return x.value(http.StatusCreated, newTopicBody(t, "")) // the role is absent here, as facts 1.3 have it
+	return x.value(http.StatusCreated, newTopicBody(&t, "")) // the role is absent here, as facts 1.3 have it
+}
+
+// firstSchema returns the document that a topic is created with, nil for none.
+func (s *Server) firstSchema(x *exchange, req *createRequest) (json.RawMessage, error) {
+	if req.Schema == nil || string(req.Schema) == "null" {
+		return nil, nil
+	}
+	if s.opts.Schemas == nil {
+		return nil, errNoSchemas
+	}
+	return s.opts.Schemas.CheckFirst(x.r.Context(), req.Name, req.Schema)
+}
+
+// refuseParent answers for a topic that is to be a child: this server has none.
+func (s *Server) refuseParent(x *exchange, req *createRequest) error {
+	if req.Parent == nil || *req.Parent == "" {
+		if req.FanoutDelayMs != nil && *req.FanoutDelayMs != 0 {
+			return badf("fanout_delay_ms goes with parent")
+		}
+		return nil
+	}
+	parent, err := s.engine.Topic(*req.Parent)
+	if err != nil {
+		return err
+	}
+	if err := x.may(ActionManage, parent.Name, parent.Owner); err != nil {
+		return err
+	}
+	return errNoFanout
 }
 
 // decodeStrict decodes one JSON value. An unknown field, and anything behind the value, is refused.
@@ -104,19 +114,18 @@ func decodeStrict(body []byte, into any) error {
 }
 
 // spec checks what this surface restricts beyond the engine and fills in what is absent.
-func (q createRequest) spec(retentionMs int64) (engine.TopicSpec, error) {
-	for _, field := range []struct {
-		name  string
-		value *json.RawMessage
-	}{{"schema", q.Schema}, {"parent", q.Parent}, {"fanout_delay_ms", q.FanoutDelayMs}} {
-		if field.value != nil {
-			return engine.TopicSpec{}, badf("%s is not supported by this server", field.name)
-		}
+func (s *Server) spec(q *createRequest) (engine.TopicSpec, error) {
+	o := &s.opts
+	spec := engine.TopicSpec{
+		Name: q.Name, Partitions: o.DefaultPartitions, RetentionMs: o.DefaultRetentionMs, Visibility: o.DefaultVisibility,
+		MaxInFlight: o.DefaultMaxInFlight, MaxAckedAhead: o.DefaultMaxAckedAhead,
 	}
-	spec := engine.TopicSpec{Name: q.Name, Partitions: partitionsMin, RetentionMs: retentionMs}
+	if spec.RetentionMs < 0 {
+		spec.RetentionMs = 0
+	}
 	if q.Partitions != nil {
-		if *q.Partitions < partitionsMin || *q.Partitions > engine.MaxPartitions {
-			return spec, badf("partitions is %d, allowed are %d to %d", *q.Partitions, partitionsMin, engine.MaxPartitions)
+		if *q.Partitions < partitionsMin || *q.Partitions > int64(o.MaxPartitions) {
+			return spec, badf("partitions is %d, allowed are %d to %d", *q.Partitions, partitionsMin, o.MaxPartitions)
 		}
 		spec.Partitions = int(*q.Partitions)
 	}
@@ -129,16 +138,16 @@ func (q createRequest) spec(retentionMs int64) (engine.TopicSpec, error) {
 		}
 		spec.Visibility = time.Duration(*q.VisibilityMs) * time.Millisecond
 	}
-	spec.MaxInFlight = capOf(q.MaxInFlight)
-	spec.MaxAckedAhead = capOf(q.MaxAckedAhead)
+	spec.MaxInFlight = capOf(q.MaxInFlight, spec.MaxInFlight)
+	spec.MaxAckedAhead = capOf(q.MaxAckedAhead, spec.MaxAckedAhead)
 	return spec, nil
 }
 
-// capOf returns a cap of the request, 0 (the default) when it is absent, and something that the engine
-// refuses when it does not fit.
-func capOf(n *int64) int {
-	if n == nil {
-		return 0
+// capOf returns a cap of the request, standard when it is absent or 0, and something that the engine refuses when it does
+// not fit.
+func capOf(n *int64, standard int) int {
+	if n == nil || *n == 0 {
+		return standard
 	}
 	return int(min(max(*n, -1), math.MaxInt32))
 }
@@ -161,30 +170,32 @@ func (s *Server) listTopics(x *exchange) error {
 		Topics []topicBody `json:"topics"`
 		Next   string      `json:"next_page_token"`
 	}{Topics: []topicBody{}}
-	if len(topics) > limit { // the token is the last name of the page
+	if len(topics) > limit { // the token is the last name of the page, seen or not
 		topics = topics[:limit]
 		page.Next = topics[limit-1].Name
 	}
-	for _, t := range topics {
-		page.Topics = append(page.Topics, newTopicBody(t, roleStandalone))
+	for i := range topics {
+		if t := &topics[i]; x.may(ActionRead, t.Name, t.Owner) == nil {
+			page.Topics = append(page.Topics, newTopicBody(t, roleStandalone))
+		}
 	}
 	return x.value(http.StatusOK, page)
 }
 
-func (s *Server) getTopic(x *exchange) error {
-	t, err := s.engine.Topic(x.topic)
+// deleteTopic removes a topic with all its messages. The force of the query string is for topics with remote children.
+func (s *Server) deleteTopic(x *exchange) error {
+	if _, err := x.found(ActionManage); err != nil {
+		return err
+	}
+	q, err := x.query()
 	if err != nil {
 		return err
 	}
-	stats, err := s.engine.Stats(t.Name)
-	if err != nil {
+	if _, err := q.flag("force"); err != nil {
 		return err
 	}
-	body := newTopicBody(t, roleStandalone)
-	for _, p := range stats {
-		body.PartitionStats = append(body.PartitionStats, partitionBody{
-			Index: p.Partition, Oldest: p.Oldest, Next: p.HighWatermark, HighWatermark: p.HighWatermark, Status: "ok",
-		})
+	if err := s.engine.DeleteTopic(x.topic); err != nil {
+		return err
 	}
-	return x.value(http.StatusOK, body)
+	return x.noContent()
 }
