@@ -27,6 +27,17 @@ func depth(normal, long int) int {
 	return normal
 }
 
+// tally counts the images of this package's tests.
+var tally disk.Tally
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if tally.Images() > 0 {
+		fmt.Println(&tally)
+	}
+	os.Exit(code)
+}
+
 // atOnce is an Options.CheckpointSync that lets the sync follow the store immediately.
 const atOnce = time.Nanosecond
 
@@ -39,6 +50,11 @@ func (c *crasher) options() Options {
 func payloadOf(seq uint64) []byte {
 	size := []int{1, 30, 480, 700, 1300}[seq%5]
 	return bytes.Repeat([]byte{byte('A' + seq%26)}, size)
+}
+
+func isPayloadOf(seq uint64, b []byte) bool {
+	want := payloadOf(seq)
+	return bytes.Equal(b, want)
 }
 
 // promise is what the log has promised at some moment, and what was asked of it.
@@ -62,13 +78,15 @@ type crasher struct {
 	prepare  bool // Options.Preallocate
 	harmless bool // what failed was only the preparation of a segment
 
+	watchFrom int // step from which on crashes are examined; -1: as the test says
+
 	mu  sync.Mutex // guards the fields below
 	log *Log
 	p   promise
 }
 
 func newCrasher(t testing.TB, personality disk.Personality, limit int) *crasher {
-	c := &crasher{t: inHook{t}, disk: disk.New(personality), limit: limit, delay: atOnce, p: promise{next: 1, asked: 1, stored: 1, durable: 1, wanted: 1}}
+	c := &crasher{t: inHook{t}, disk: disk.New(personality), limit: limit, delay: atOnce, watchFrom: -1, p: promise{next: 1, asked: 1, stored: 1, durable: 1, wanted: 1}}
 	c.rig = newDiskRig(t, c.disk)
 	return c
 }
@@ -101,7 +119,10 @@ func (c *crasher) open() {
 //	p wait until what is to be prepared is
 func (c *crasher) run(program string) {
 	c.open()
-	for _, step := range program {
+	for i, step := range program {
+		if c.watchFrom == i {
+			c.watch()
+		}
 		switch step {
 		case 'a':
 			c.append(1)
@@ -179,15 +200,36 @@ func (c *crasher) examine(when string, d *disk.Disk) {
 	p := c.promise()
 	killed := d.Clone()
 	killed.ProcessCrash()
-	c.check(when+", killed", killed, p, p.stored)
-	for image := range d.Crashes(c.limit) {
+	c.checkImage(when+", killed", killed, p, p.stored)
+	for image := range tally.Crashes(d, c.limit) {
 		c.check(when+", power lost", image, p, p.durable)
 	}
 }
 
-// check opens one image and holds it to the promise.
+// checkImage is check for an image that is not one of an enumeration.
+func (c *crasher) checkImage(when string, image *disk.Disk, p promise, leastCheckpoint uint64) {
+	tally.Image()
+	c.check(when, image, p, leastCheckpoint)
+}
+
+// key tells images and promises apart whose recoveries may come to something else.
+func (c *crasher) key(image *disk.Disk, p promise, leastCheckpoint uint64) [3]uint64 {
+	owed := p.next
+	for _, n := range []uint64{p.asked, leastCheckpoint, p.wanted, uint64(c.delay)} {
+		owed = owed*1000003 + n
+	}
+	if c.prepare {
+		owed = ^owed
+	}
+	return [3]uint64{image.Hash(), image.DurableHash() ^ image.CrashCount()*1000003, owed}
+}
+
+// check opens one image and holds it to the promise, unless one like it was.
 func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoint uint64) {
 	c.images++
+	if !tally.First(c.key(image, p, leastCheckpoint)) {
+		return
+	}
 	kept := image.Clone()
 	r := openRig(c.t, image)
 	l, err := r.tryOpen(c.options())
@@ -197,37 +239,51 @@ func (c *crasher) check(when string, image *disk.Disk, p promise, leastCheckpoin
 		require.NoError(c.t, err, "%s: %+v\n%s", when, p, dump.String())
 	}
 	defer l.Close()
+	hold := func(ok bool, what string) { // testify costs more than the recovery
+		if !ok {
+			stored, durable := l.Checkpoint()
+			require.Fail(c.t, what, "%s: recovered up to %d, checkpoint %d, durable %d; %+v", when, l.Next(), stored, durable, p)
+		}
+	}
 	next := l.Next()
-	require.GreaterOrEqual(c.t, next, p.next, "%s: durable records are lost", when)
-	require.LessOrEqual(c.t, next, p.asked, "%s: records are invented", when)
+	hold(next >= p.next, "durable records are lost")
+	hold(next <= p.asked, "records are invented")
 	stored, durable := l.Checkpoint()
-	require.GreaterOrEqual(c.t, stored, leastCheckpoint, "%s: the checkpoint went back", when) // WAL-17, WAL-18
-	require.LessOrEqual(c.t, stored, p.wanted, "%s: the checkpoint is ahead", when)            // WAL-19
-	require.Equal(c.t, stored, durable)
+	hold(stored >= leastCheckpoint, "the checkpoint went back") // WAL-17, WAL-18
+	hold(stored <= p.wanted, "the checkpoint is ahead")         // WAL-19
+	hold(stored == durable, "the checkpoint is not durable")
 	recovered := eventsOf[Recovered](r)[0]
-	require.False(c.t, recovered.Lowered, "%s: records were removed above the durable checkpoint", when) // WAL-19
-	require.LessOrEqual(c.t, recovered.First, stored)
+	hold(!recovered.Lowered, "records were removed above the durable checkpoint") // WAL-19
+	hold(recovered.First <= stored, "records at the checkpoint are missing")
 	requireRecords(c.t, l, stored, next, when)
 
 	// Everything that is counted as durable is: nothing but what is on the disk survives now.
 	again := image.Durable()
 	l2, err := openRig(c.t, again).tryOpen(c.options())
-	require.NoError(c.t, err, "%s, then opened, then power lost", when)
+	if err != nil {
+		require.NoError(c.t, err, "%s, then opened, then power lost", when)
+	}
 	defer l2.Close()
-	require.Equal(c.t, next, l2.Next(), "%s, then opened, then power lost", when)
+	hold(l2.Next() == next, "what was recovered was not durable")
 	point, _ := l2.Checkpoint()
-	require.GreaterOrEqual(c.t, point, durable, "%s, then opened, then power lost: the checkpoint was not durable", when)
+	hold(point >= durable, "the recovered checkpoint was not durable")
 	requireRecords(c.t, l2, stored, next, when)
 	first, err := l2.Append([]byte("after"))
-	require.NoError(c.t, err)
-	require.Equal(c.t, next, first)
+	hold(err == nil, "the recovered log takes no records")
+	hold(first == next, "the recovered log goes on elsewhere")
 }
 
 func requireRecords(t testing.TB, l *Log, from, next uint64, when string) {
-	got, end := readAll(t, l, from)
-	require.Equal(t, next, end, when)
-	for i, p := range got {
-		require.Equal(t, string(payloadOf(from+uint64(i))), p, "%s: record %d", when, from+uint64(i))
+	r := l.NewReader(from)
+	defer r.Close()
+	for seq := from; ; seq++ {
+		got, payload, ok, err := r.Next()
+		if err == nil && !ok && seq == next {
+			return
+		}
+		if err != nil || !ok || got != seq || !isPayloadOf(seq, payload) {
+			require.Fail(t, "a record is not what was appended", "%s: record %d of %d … %d: number %d, %v, %v", when, seq, from, next, got, ok, err)
+		}
 	}
 }
 
@@ -261,9 +317,10 @@ func TestCrashAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	for _, personality := range []disk.Personality{disk.Adversarial, disk.Ordered} {
 		t.Run(personality.String(), func(t *testing.T) {
+			t.Parallel()
 			images := 0
 			examine := func(program string, delay time.Duration, prepare bool) {
-				c := newCrasher(t, personality, depth(80, 4000))
+				c := newCrasher(t, personality, depth(300, 4000))
 				c.delay, c.prepare = delay, prepare
 				c.watch()
 				guard(func() { c.run(program) })
@@ -271,7 +328,7 @@ func TestCrashAtEveryMoment(t *testing.T) {
 				images += c.images
 			}
 			delays := []time.Duration{atOnce, time.Hour} // with the latter the checkpoint on the disk stays behind
-			for i, program := range randomPrograms(depth(8, 200), 12) {
+			for i, program := range randomPrograms(depth(60, 400), 12) {
 				examine(program, delays[i%2], false)
 				if os.Getenv("NARAD_LONG") == "1" {
 					examine(strings.ReplaceAll(program, "b", "bp"), delays[i%2], true)
@@ -285,13 +342,57 @@ func TestCrashAtEveryMoment(t *testing.T) {
 	}
 }
 
+// INV-03, WAL-02, WAL-06, WAL-17, WAL-18, WAL-19: the same for every program of up to so many steps; rolls and
+// compactions happen within them. Of each the last step and the close are examined: what comes before is another program.
+func TestCrashInEveryShortProgram(t *testing.T) {
+	t.Parallel()
+	kinds := []struct {
+		steps   string
+		delay   time.Duration
+		prepare bool
+		length  int
+	}{
+		{"abcewr", atOnce, false, depth(5, 6)},
+		{"abcer", time.Hour, false, depth(5, 6)},
+		{"abpewr", atOnce, true, depth(3, 5)},
+	}
+	for _, personality := range []disk.Personality{disk.Adversarial, disk.Ordered} {
+		for _, kind := range kinds {
+			t.Run(fmt.Sprint(personality, kind.steps, kind.prepare), func(t *testing.T) {
+				t.Parallel()
+				count, images := 0, 0
+				var extend func(program string)
+				extend = func(program string) {
+					for i := range len(kind.steps) {
+						if t.Failed() {
+							return
+						}
+						longer := program + kind.steps[i:i+1]
+						c := newCrasher(t, personality, depth(200, 2000))
+						c.delay, c.prepare, c.watchFrom = kind.delay, kind.prepare, len(program)
+						guard(func() { c.run(longer) })
+						require.False(t, t.Failed(), "program %q", longer)
+						count++
+						images += c.images
+						if len(longer) < kind.length {
+							extend(longer)
+						}
+					}
+				}
+				extend("")
+				t.Logf("%d programs, %d images", count, images)
+			})
+		}
+	}
+}
+
 // A process that dies in the middle of a write leaves any prefix of it.
 func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 	t.Parallel()
 	for i, program := range append(randomPrograms(3, 12), preparing...) {
-		c := newCrasher(t, disk.Adversarial, 20)
+		c := newCrasher(t, disk.Adversarial, 100)
 		if c.prepare = i >= len(programs)+3; c.prepare {
-			c.limit = depth(6, 20)
+			c.limit = depth(20, 100)
 		}
 		c.rig.hooks.before = func(o op) (int, error) {
 			if o.kind != "write" || !strings.HasSuffix(o.name, segmentSuffix) {
@@ -303,11 +404,11 @@ func TestKilledInTheMiddleOfAWrite(t *testing.T) {
 				_, ino, err := torn.Lookup(torn.Root(), "wal/"+o.name)
 				require.NoError(c.t, err)
 				require.NoError(c.t, torn.WriteShort(ino, o.data, o.off, n))
-				for image := range torn.Crashes(c.limit) {
+				for image := range tally.Crashes(torn, c.limit) {
 					c.check(fmt.Sprintf("killed after %d of %d bytes, then power lost", n, o.size), image, p, p.durable)
 				}
 				torn.ProcessCrash()
-				c.check(fmt.Sprintf("killed after %d of %d bytes", n, o.size), torn, p, p.stored)
+				c.checkImage(fmt.Sprintf("killed after %d of %d bytes", n, o.size), torn, p, p.stored)
 			}
 			return 0, nil
 		}
@@ -330,8 +431,8 @@ func TestCrashWhileOpening(t *testing.T) {
 		var images []*disk.Disk
 		var promises []promise
 		c.rig.hooks.before = func(o op) (int, error) {
-			for image := range c.disk.Crashes(30) {
-				if rng.IntN(depth(20, 1)) == 0 {
+			for image := range tally.Crashes(c.disk, 30) {
+				if rng.IntN(depth(5, 1)) == 0 {
 					images, promises = append(images, image), append(promises, c.promise())
 				}
 			}
@@ -348,7 +449,7 @@ func TestCrashWhileOpening(t *testing.T) {
 		guard(func() { c.run(program) })
 		require.False(t, t.Failed(), "program %q", program)
 		for i, image := range images {
-			again := &crasher{t: inHook{t}, delay: atOnce, prepare: c.prepare, disk: image, rig: openRig(t, image), limit: c.limit, p: promises[i]}
+			again := &crasher{t: inHook{t}, delay: atOnce, watchFrom: -1, prepare: c.prepare, disk: image, rig: openRig(t, image), limit: c.limit, p: promises[i]}
 			again.p.stored = again.p.durable // the first crash may have lost it
 			again.watch()
 			l, err := again.rig.tryOpen(again.options())
@@ -473,9 +574,9 @@ func (c *crasher) failNth(b breakdown, n int, program string) bool {
 	if failed.name == checkpointName {
 		least = p.durable // the page cache may have gone back
 	}
-	c.check(when+", reopened", kept, p, least)
+	c.checkImage(when+", reopened", kept, p, least)
 	lost := c.disk.Durable()
-	c.check(when+", power lost", lost, p, p.durable)
+	c.checkImage(when+", power lost", lost, p, p.durable)
 	return true
 }
 
