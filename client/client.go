@@ -1,182 +1,132 @@
 package client
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
+	"encoding/base64"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // DefaultServer is where a server is expected when nothing else is said.
 const DefaultServer = "http://127.0.0.1:7942"
 
-// answerMax bounds the body of an answer, in bytes.
-const answerMax = 8 << 20
-
 // Options configure a client. The zero value of every field means its default.
 type Options struct {
 	// Name identifies the program to the server, in X-Narad-Client. Default "narad-go".
 	Name string
+	// Username and Password are sent with every request when either is set.
+	Username, Password string
 	// Attempts is how often an operation is tried in total. Default 4; 1 never tries again.
 	Attempts int
 	// Backoff is the bound of the first pause between two tries; it doubles up to 32 times that. Default 100 ms.
 	Backoff time.Duration
-	// HTTP makes the requests. Default: a client of its own that never follows redirects. Its timeout, if any, must
-	// exceed the longest wait of a consume.
+	// Timeout bounds one try, beyond what a consume waits. Default 30 s.
+	Timeout time.Duration
+	// Connections is how many idle connections to one node are kept for later requests: as many as there are requests at
+	// a time. Default 256.
+	Connections int
+	// HTTP makes the requests. Default: a client of its own that never follows redirects and asks for no compression.
 	HTTP *http.Client
 }
 
-// Client talks to one server. It may be used by any number of goroutines at once.
-type Client struct {
-	base string
-	opts Options
+func (o Options) withDefaults() Options {
+	setDefault(&o.Name, "narad-go")
+	setDefault(&o.Attempts, 4)
+	setDefault(&o.Backoff, 100*time.Millisecond)
+	setDefault(&o.Timeout, 30*time.Second)
+	setDefault(&o.Connections, 256)
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{Transport: newTransport(o.Connections), CheckRedirect: noRedirect}
+	}
+	return o
 }
 
-// New returns a client of the server at the given URL, such as "http://127.0.0.1:7942".
-func New(server string, o Options) (*Client, error) {
-	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("client: %q is not the URL of a server, like %s", server, DefaultServer)
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
 	}
-	if o.Name == "" {
-		o.Name = "narad-go"
+}
+
+// newTransport returns a transport whose idle connections end before those of a server with its defaults (60 s) do, so that
+// no request meets a connection that is being closed.
+func newTransport(connections int) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		MaxIdleConnsPerHost:   connections,
+		IdleConnTimeout:       45 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true,
+		ForceAttemptHTTP2:     true,
 	}
-	if o.Attempts == 0 {
-		o.Attempts = 4
-	}
-	if o.Backoff == 0 {
-		o.Backoff = 100 * time.Millisecond
-	}
-	if o.HTTP == nil {
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.MaxIdleConnsPerHost = 64
-		o.HTTP = &http.Client{Transport: transport, CheckRedirect: noRedirect}
-	}
-	return &Client{base: strings.TrimRight(server, "/"), opts: o}, nil
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// call is one operation.
-type call struct {
-	method, path string
-	query        url.Values
-	kind         string // content type of body
-	body         []byte
-	want         int // status of success
-	alsoWant     int // another one, 0 for none
+// Client talks to the nodes of one server. It may be used by any number of goroutines at once.
+type Client struct {
+	opts    Options
+	nodes   []*node
+	turn    atomic.Uint32 // which node is next
+	headers [kinds]http.Header
+	single  atomic.Bool // the server has no batch produce
 }
 
-// answer is what a call got.
-type answer struct {
-	status int
-	body   []byte
-}
-
-// decode reads the body of an answer.
-func (a answer) decode(into any) error {
-	if err := json.Unmarshal(a.body, into); err != nil {
-		return fmt.Errorf("client: the server's answer is not understood: %w", err)
-	}
-	return nil
-}
-
-// do runs a call with its retries.
-func (c *Client) do(ctx context.Context, op call) (answer, error) {
-	for attempt := 1; ; attempt++ {
-		a, err := c.once(ctx, op)
-		if err == nil || attempt >= c.opts.Attempts || !retryable(err) || ctx.Err() != nil {
-			return a, err
+// New returns a client of the server at the given URL, such as "http://127.0.0.1:7942", or of several nodes of one server,
+// with commas between their URLs. It makes no connection.
+func New(server string, o Options) (*Client, error) {
+	c := &Client{opts: o.withDefaults()}
+	for text := range strings.SplitSeq(server, ",") {
+		n, err := newNode(strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
 		}
-		if !sleep(ctx, c.pause(attempt, err)) {
-			return a, err
-		}
+		c.nodes = append(c.nodes, n)
 	}
+	switch {
+	case strings.ContainsAny(c.opts.Name, "\r\n"):
+		return nil, fmt.Errorf("client: Options.Name has a line break")
+	case strings.Contains(o.Username, ":"):
+		return nil, fmt.Errorf("client: Options.Username has a colon")
+	case c.opts.Attempts < 1:
+		return nil, fmt.Errorf("client: Options.Attempts is %d, allowed is at least 1", o.Attempts)
+	}
+	for k := range c.headers {
+		c.headers[k] = c.header(kind(k))
+	}
+	return c, nil
 }
 
-// pause draws how long to wait after a failed try.
-func (c *Client) pause(attempt int, err error) time.Duration {
-	bound := c.opts.Backoff << min(attempt-1, 5)
-	pause := rand.N(bound)
-	var e *Error
-	if errors.As(err, &e) {
-		pause = max(pause, e.RetryAfter)
+// kind is a content type.
+type kind int
+
+const (
+	noBody kind = iota
+	bytesBody
+	jsonBody
+	kinds
+)
+
+// header returns what is sent with every request of a kind. All requests share it; nobody writes to it.
+func (c *Client) header(k kind) http.Header {
+	h := http.Header{"X-Narad-Client": {c.opts.Name}, "User-Agent": {c.opts.Name}}
+	if c.opts.Username != "" || c.opts.Password != "" {
+		login := base64.StdEncoding.EncodeToString([]byte(c.opts.Username + ":" + c.opts.Password))
+		h["Authorization"] = []string{"Basic " + login}
 	}
-	return pause
+	switch k {
+	case bytesBody:
+		h["Content-Type"] = []string{"application/octet-stream"}
+	case jsonBody:
+		h["Content-Type"] = []string{"application/json"}
+	}
+	return h
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (c *Client) once(ctx context.Context, op call) (answer, error) {
-	target := c.base + op.path
-	if len(op.query) > 0 {
-		target += "?" + op.query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, op.method, target, bytes.NewReader(op.body))
-	if err != nil {
-		return answer{}, fmt.Errorf("client: %w", err)
-	}
-	req.Header.Set("X-Narad-Client", c.opts.Name)
-	if op.kind != "" {
-		req.Header.Set("Content-Type", op.kind)
-	}
-	resp, err := c.opts.HTTP.Do(req)
-	if err != nil {
-		return answer{}, &Error{Cause: err, Unsent: unsent(err)}
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, answerMax+1))
-	if err != nil {
-		return answer{}, &Error{Cause: err}
-	}
-	if len(body) > answerMax {
-		return answer{}, fmt.Errorf("client: the server's answer is larger than %d bytes", answerMax)
-	}
-	if resp.StatusCode != op.want && (op.alsoWant == 0 || resp.StatusCode != op.alsoWant) {
-		return answer{}, &Error{Status: resp.StatusCode, Text: errorText(body), RetryAfter: retryAfter(resp.Header)}
-	}
-	return answer{resp.StatusCode, body}, nil
-}
-
-// unsent reports whether a request certainly never reached the server: no connection could be made for it.
-func unsent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// errorText takes the text out of an error body, which is JSON or plain.
-func errorText(body []byte) string {
-	var e struct {
-		Error string `json:"error"`
-	}
-	if json.Unmarshal(body, &e) == nil && e.Error != "" {
-		return e.Error
-	}
-	return strings.TrimSpace(string(body[:min(len(body), 512)]))
-}
-
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(min(seconds, 60)) * time.Second
-}
+// Close closes idle connections. Requests in flight go on; the client may still be used.
+func (c *Client) Close() { c.opts.HTTP.CloseIdleConnections() }

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -211,16 +210,4 @@ func TestNewRefuses(t *testing.T) {
 	}
 	_, err := New("https://narad.example/behind/", Options{})
 	require.NoError(t, err)
-}
-
-func ExampleClient() {
-	web := httptest.NewServer(http.HandlerFunc(text(202, "")))
-	defer web.Close()
-	c, err := New(web.URL, Options{Name: "example"})
-	if err != nil {
-		panic(err)
-	}
-	err = c.Produce(context.Background(), Outgoing{Topic: "orders", Payload: []byte("hello")})
-	fmt.Println(err, errors.Is(err, ErrServer))
-	// Output: <nil> false
 }

@@ -25,19 +25,19 @@ type Outgoing struct {
 
 // Produce stores a message; when it returns nil, the message is on the server's disk.
 func (c *Client) Produce(ctx context.Context, m Outgoing) error {
-	query := url.Values{}
+	var q params
 	if len(m.Key) > 0 {
-		query.Set("key", string(m.Key))
+		q.add("key", string(m.Key))
 	}
-	setPartition(query, m.Partition)
+	q.addInt("partition", m.Partition)
 	_, err := c.do(ctx, call{
-		method: http.MethodPost, path: topicPath(m.Topic, "/produce"), query: query,
-		kind: "application/octet-stream", body: m.Payload, want: http.StatusAccepted,
+		method: http.MethodPost, path: topicPath(m.Topic, "/produce"), query: q.String(),
+		kind: bytesBody, body: m.Payload, want: http.StatusAccepted,
 	})
 	return err
 }
 
-// Message is a message that is leased to this client until its visibility timeout ends.
+// Message is a message that is leased to this client until its visibility timeout ends, or one that was replayed.
 type Message struct {
 	Topic     string
 	Partition int
@@ -47,7 +47,7 @@ type Message struct {
 	// the text of that string, because on the wire the two are the same.
 	Payload []byte
 	Time    time.Time // of the commit to the partition, in whole seconds
-	Handle  string    // names the lease
+	Handle  string    // names the lease; empty for a replayed message
 }
 
 // UnmarshalJSON decodes the wire form.
@@ -98,23 +98,39 @@ func decodeBytes(text, encoding string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// ConsumeOptions say where to take a message from and how long to wait for one.
+// ConsumeOptions say where to take messages from and how long to wait for one.
 type ConsumeOptions struct {
 	Wait      time.Duration // of which the server uses at most its own limit, 10 s by default
 	Partition *int          // nil takes from all
+	Max       int           // for ConsumeBatch: 1 to 100, default 100
+}
+
+func (o ConsumeOptions) params() (q params) {
+	if o.Wait > 0 {
+		q.add("wait", o.Wait.String())
+	}
+	q.addInt("partition", o.Partition)
+	return q
 }
 
 // Consume leases one message. It returns [ErrEmpty] when none came within the wait.
 func (c *Client) Consume(ctx context.Context, topic string, o ConsumeOptions) (*Message, error) {
-	query := url.Values{}
-	if o.Wait > 0 {
-		query.Set("wait", o.Wait.String())
-	}
-	setPartition(query, o.Partition)
-	a, err := c.do(ctx, call{
-		method: http.MethodGet, path: topicPath(topic, "/consume"), query: query,
-		want: http.StatusOK, alsoWant: http.StatusNoContent,
-	})
+	q := o.params()
+	return c.consume(ctx, call{path: topicPath(topic, "/consume"), query: q.String(), wait: o.Wait})
+}
+
+// Replay reads the record at an offset of a partition without leasing it. It returns [ErrEmpty] when the offset is not
+// written yet, and [ErrOffsetGone] when the record is not kept any more.
+func (c *Client) Replay(ctx context.Context, topic string, partition int, offset int64) (*Message, error) {
+	var q params
+	q.addInt("partition", &partition)
+	q.add("offset", strconv.FormatInt(offset, 10))
+	return c.consume(ctx, call{path: topicPath(topic, "/consume"), query: q.String(), replay: true})
+}
+
+func (c *Client) consume(ctx context.Context, op call) (*Message, error) {
+	op.method, op.want, op.alsoWant = http.MethodGet, http.StatusOK, http.StatusNoContent
+	a, err := c.do(ctx, op)
 	if err != nil {
 		return nil, err
 	}
@@ -125,34 +141,21 @@ func (c *Client) Consume(ctx context.Context, topic string, o ConsumeOptions) (*
 	return m, a.decode(m)
 }
 
-// Ack settles the message that the handle was given for: it is not delivered again.
-func (c *Client) Ack(ctx context.Context, topic, handle string) error {
-	return c.settle(ctx, topic, handle, "")
-}
+// params is an encoded query string.
+type params struct{ text []byte }
 
-// Extend renews the lease to one visibility timeout from now.
-func (c *Client) Extend(ctx context.Context, topic, handle string) error {
-	return c.settle(ctx, topic, handle, "true")
-}
-
-// Nack ends the lease: the message is delivered again at once.
-func (c *Client) Nack(ctx context.Context, topic, handle string) error {
-	return c.settle(ctx, topic, handle, "0")
-}
-
-func (c *Client) settle(ctx context.Context, topic, handle, extend string) error {
-	query := url.Values{"receipt_handle": {handle}}
-	if extend != "" {
-		query.Set("extend", extend)
+func (p *params) add(name, value string) {
+	if len(p.text) > 0 {
+		p.text = append(p.text, '&')
 	}
-	_, err := c.do(ctx, call{
-		method: http.MethodPost, path: topicPath(topic, "/ack"), query: query, want: http.StatusNoContent,
-	})
-	return err
+	p.text = append(append(p.text, name...), '=')
+	p.text = append(p.text, url.QueryEscape(value)...)
 }
 
-func setPartition(query url.Values, partition *int) {
-	if partition != nil {
-		query.Set("partition", strconv.Itoa(*partition))
+func (p *params) addInt(name string, n *int) {
+	if n != nil {
+		p.add(name, strconv.Itoa(*n))
 	}
 }
+
+func (p *params) String() string { return string(p.text) }
