@@ -136,8 +136,13 @@ func (w *World) linger(t *task, at *place) {
 	t.at = nil
 }
 
-// Linger lets tasks stay at the point of that name from now on, as by [Policy.Linger]; "" ends it.
-func (w *World) Linger(point string) { w.sched.Linger = point }
+// Linger lets tasks stay at the point of that name from now on, for as long as [Policy.LingerFor]; "" ends it.
+func (w *World) Linger(point string, most time.Duration) {
+	w.sched.Linger = point
+	if most > 0 {
+		w.sched.LingerFor = most
+	}
+}
 
 func (w *World) setAside(t *task, d time.Duration) {
 	w.stats.Starved++

@@ -16,9 +16,11 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +46,7 @@ type flags struct {
 	quiet    bool
 	json     bool
 	hashes   bool
+	cpu      string
 	failure  failureFlags
 }
 
@@ -57,6 +60,7 @@ func parse(args []string) (f flags, err error) {
 	set.BoolVar(&f.quiet, "quiet", false, "with -seed: no event log")
 	set.BoolVar(&f.hashes, "hashes", false, "print only each seed and its trace hash")
 	set.BoolVar(&f.json, "json", false, "print the summary as JSON")
+	set.StringVar(&f.cpu, "cpuprofile", "", "write a CPU profile of the campaign to this file")
 	profile := set.String("profile", string(workload.NodeProfile), "kind of world: "+profiles())
 	set.Uint64Var(&f.seed, "seed", 0, "replay this one world with its event log")
 	f.failure.register(set)
@@ -131,6 +135,14 @@ func replay(f flags, c workload.Case) int {
 }
 
 func campaign(f flags) int {
+	if f.cpu != "" {
+		stop, err := profileCPU(f.cpu)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "narad-sim:", err)
+			return 2
+		}
+		defer stop()
+	}
 	p := newProgress(f.campaign.Seeds, !f.json && !f.hashes)
 	var hashes []string
 	s := f.campaign.Run(func(r workload.Result) {
@@ -157,6 +169,23 @@ func campaign(f flags) int {
 		return 1
 	}
 	return 0
+}
+
+// profileCPU writes a CPU profile to a file until stop is called.
+func profileCPU(path string) (stop func(), err error) {
+	out, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := out.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "narad-sim:", err)
+		}
+	}, nil
 }
 
 // failure says what a seed violated and how to see it again.

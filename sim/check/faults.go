@@ -135,9 +135,9 @@ func (n *Node) reachCrash(p *part, power bool) {
 	case !power:
 		r.cutOff = r.cutOff || p.slots.window >= 0
 	case r.cutOff:
-		n.Goal("S-11 power lost after a crash between tick and writeout, before the prime")
+		n.Goal("S-11 before prime")
 	case r.primedCutOff:
-		n.Goal("S-11 power lost between that prime and the first window")
+		n.Goal("S-11 primed")
 	}
 	*r = reached{cutOff: r.cutOff && !power}
 }
@@ -146,7 +146,17 @@ func (n *Node) reachCrash(p *part, power bool) {
 func (n *Node) reachRecovery(p *part, v engine.ShardOpened) {
 	for i, s := range v.Report.Slots.Slot {
 		if errors.Is(s.Err, committer.ErrChecksum) && v.Report.Slots.Newest == 1-i {
-			n.Goal("S-11 torn window, the anchor counts")
+			n.Goal("S-11 torn")
 		}
 	}
+}
+
+// WideWindow reports whether the node has written consumer state of several sectors for a partition, and not synced it.
+func (n *Node) WideWindow() bool {
+	for _, p := range n.order {
+		if p.slots.window >= 0 && len(p.model.Cached.Ahead) > 1000 {
+			return true
+		}
+	}
+	return false
 }

@@ -119,8 +119,11 @@ func (n *Node) Histories(budget time.Duration) (v Verdict) {
 // that is not. What was under way then was answered by then or not: whether it took effect does not matter any more.
 func (c *copyHistory) upTo(p *part, now int64) []porcupine.Operation {
 	if !p.gone {
-		if c.offset < p.kept.low {
-			return c.ops // retention removed it, settled or not
+		if c.offset < p.kept.low || c.offset >= p.model.HW {
+			return c.ops // retention removed it, settled or not; or only a consume that held an older log ever reserved it
+		}
+		if _, rotten := p.rotten[c.offset]; rotten {
+			return c.ops // acked, or skipped, which is no operation of a client
 		}
 		return c.final(now)
 	}

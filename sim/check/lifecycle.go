@@ -118,7 +118,7 @@ func (n *Node) seeTopic(v engine.Event) bool {
 		p := n.parts[v.Key]
 		p.topic.MaxInFlight, p.topic.MaxAckedAhead = int32(v.MaxInFlight), int32(v.MaxAckedAhead)
 	case engine.OpenRefused:
-		n.Goal("S-20b") // a creation of a shard came after the drop that it raced
+		n.Goal("S-20 drop first") // a creation of a shard came after the drop that it raced
 	case engine.ReportedLate:
 		n.Goal("S-19") // a drop landed between an ack and its report
 	case engine.RecordDiscarded:
@@ -250,7 +250,7 @@ func (n *Node) seeded(v engine.ShardOpened) *part {
 	case n.parts[v.Key] != p:
 		n.failPart(p, model.Violate("INV-25", "a shard was seeded from the directory of incarnation %s, the live one is %s", v.Incarnation, n.parts[v.Key].topic.ID))
 	case p.gone:
-		n.Goal("S-20a") // a creation of a shard finished before the drop that it raced
+		n.Goal("S-20 create first") // a creation of a shard finished before the drop that it raced
 	}
 	return p
 }

@@ -57,6 +57,7 @@ type message struct {
 	deliveries int
 	acked      bool // a client's ack was answered ok
 	expired    bool // retention removed all its copies
+	corrupt    bool // a stored copy was skipped because the disk had rotted there
 	ackUnknown bool // or not answered
 	copies     map[place]bool
 }
@@ -77,6 +78,20 @@ func (m *Messages) New(node, topic string, size int) (id int, payload []byte) {
 	}
 	m.list = append(m.list, message{topic: topic, node: node, payload: payload, copies: map[place]bool{}})
 	return id, payload
+}
+
+// MessageID reads the identity of a message from its payload.
+func MessageID(payload []byte) (id int, err error) {
+	if len(payload) < 11 || payload[0] != 'm' || payload[10] != ' ' {
+		return 0, fmt.Errorf("check: a payload without an identity: %q", payload[:min(len(payload), 40)])
+	}
+	for _, c := range payload[1:10] {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("check: a payload without an identity: %q", payload[:11])
+		}
+		id = 10*id + int(c-'0')
+	}
+	return id, nil
 }
 
 // Attempted notes a produce; its outcome is not known yet.
@@ -140,8 +155,8 @@ func (m *Messages) Replayed(node string, d *engine.Delivery) error {
 }
 
 func (m *Messages) provenance(node string, d *engine.Delivery) (int, error) {
-	var id int
-	if _, err := fmt.Sscanf(string(d.Payload[:min(len(d.Payload), 11)]), "m%09d ", &id); err != nil || id >= len(m.list) {
+	id, err := MessageID(d.Payload)
+	if err != nil || id >= len(m.list) {
 		return 0, model.Violate("INV-01", "a message was delivered that nobody produced: %q", d.Payload[:min(len(d.Payload), 40)])
 	}
 	e := &m.list[id]
@@ -196,7 +211,7 @@ func (m *Messages) Acked(id int, known bool) {
 func (m *Messages) Lost() error {
 	for id := range m.list {
 		e := &m.list[id]
-		if e.expired {
+		if e.expired || e.corrupt {
 			continue
 		}
 		if at, deleted := m.gone[topicOf{e.node, e.topic}]; deleted && at >= e.first {

@@ -53,6 +53,8 @@ type Node struct {
 	Goals map[string]int
 	// Leases, Acks and Commits count what happened, Quiets the instants at which all was at rest.
 	Leases, Acks, Commits, Quiets int
+	// Corrupt counts records that were given up because the disk had rotted there.
+	Corrupt int
 }
 
 // part is one partition of the node.
@@ -70,7 +72,10 @@ type part struct {
 	opened      int             // the life in which the log was opened last
 	dispatched  uint64          // highest sequence number committed in this life
 
-	kept kept // the age of its records
+	kept     kept          // the age of its records
+	rotten   map[int64]int // messages by offset whose frames rotted on the disk
+	stale    []deadline    // of leases, superseded by an extend
+	reopened int64         // records that a log showed which was closed and opened again, up to here; -1: none
 
 	gone     bool  // its incarnation is durably gone
 	goneAt   int64 // true time
@@ -83,7 +88,8 @@ type part struct {
 func newPart(key engine.Key, t engine.Topic) *part {
 	return &part{
 		key: key, topic: t, copies: map[int64]*copyHistory{}, slots: newSlotShadow(), unanswered: map[int64]int64{}, foreign: map[int64]bool{},
-		model: model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
+		reopened: -1,
+		model:    model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
 	}
 }
 
@@ -266,11 +272,13 @@ func (n *Node) seeLog(p *part, v segment.Event) {
 	case segment.Recovered:
 		if v.Next > p.model.HW {
 			n.storedUnconfirmed(p)
+			p.reopened = v.Next
 		}
 		p.opened = n.life
 		n.failPart(p, p.model.Advance(v.Next))
 	case segment.Committed:
 		n.Commits++
+		p.reopened = -1
 		if v.Base != p.model.HW {
 			n.failPart(p, model.Violate("INV-04", "commit at offset %d, the high watermark was %d: offsets are dense (LOG-07)", v.Base, p.model.HW))
 		}
@@ -281,7 +289,7 @@ func (n *Node) seeLog(p *part, v segment.Event) {
 // storedUnconfirmed notes that a log holds more than was ever confirmed.
 func (n *Node) storedUnconfirmed(p *part) {
 	if p.opened == n.life {
-		n.Goal("S-39") // a commit was stored, its answer was a failure, and it is sent again
+		n.Goal("S-39 resent") // a commit was stored, its answer was a failure, and it is sent again
 	} else {
 		n.Goal("S-43") // the owner crashed between the sync and raising the high watermark
 	}
@@ -302,6 +310,7 @@ func (n *Node) seeShard(v engine.Event) {
 	case engine.Settled:
 		p := n.parts[v.Key]
 		n.Acks++
+		n.touched(p, v.At)
 		if p.foreign[v.Nonce] {
 			n.failPart(p, model.Violate("INV-01", "offset %d was acked with the handle of a reservation that an old incarnation's consume took", v.Offset))
 		}
@@ -316,11 +325,13 @@ func (n *Node) seeShard(v engine.Event) {
 		n.withheld(n.parts[v.Key], v)
 	case engine.LeaseExtended:
 		p := n.parts[v.Key]
+		p.superseded(v)
 		n.failPart(p, p.model.Extend(v.Lease.Offset, v.Lease.Nonce, int64(v.Lease.Expiry), int64(v.At)))
 	case engine.LeaseEnded:
 		n.leaseEnded(n.parts[v.Key], v)
 	case engine.LeasesExpired:
 		p := n.parts[v.Key]
+		n.touched(p, v.At)
 		if p.allReserved {
 			n.Goal("S-10") // an all_reserved window ended by expiry
 			p.allReserved = false
@@ -329,8 +340,7 @@ func (n *Node) seeShard(v engine.Event) {
 	case engine.HandleRefused:
 		n.refused(n.parts[v.Key], v)
 	case engine.CorruptSkipped:
-		p := n.parts[v.Key]
-		n.failPart(p, model.Violate("INV-02", "offset %d was skipped as corrupt although no corruption was injected: %v", v.Offset, v.Err))
+		n.corruptSkipped(n.parts[v.Key], v)
 	case engine.FrontierClamped:
 		p := n.parts[v.Key]
 		n.failPart(p, model.Violate("INV-11", "the recovered frontier %d lies beyond the log's end %d", v.Frontier, v.HW))
@@ -341,6 +351,7 @@ func (n *Node) seeShard(v engine.Event) {
 
 func (n *Node) leased(p *part, v engine.Leased) {
 	n.Leases++
+	n.touched(p, v.At)
 	lease := model.Lease{Nonce: v.Lease.Nonce, Expiry: int64(v.Lease.Expiry)}
 	inFlight, ahead := int(p.topic.MaxInFlight), int(p.topic.MaxAckedAhead)
 	var why model.Ending
@@ -361,13 +372,22 @@ func (n *Node) leased(p *part, v engine.Leased) {
 		if p.freedByAck { // S-04: an ack took the partition from capped to uncapped
 			n.Goal("S-04")
 		}
-		switch why {
-		case model.Expired, model.Nacked:
-			n.Goal("S-03") // a waiter served by expiry or nack alone
-		}
+		n.servedBy(p, why, v.Lease.Offset)
 	}
 	p.freedByAck = false
 	n.reserveOp(p, v)
+}
+
+// servedBy counts what alone brought a parked request its record (S-03).
+func (n *Node) servedBy(p *part, why model.Ending, offset int64) {
+	switch {
+	case why == model.Expired:
+		n.Goal("S-03 expiry")
+	case why == model.Nacked:
+		n.Goal("S-03 nack")
+	case why == model.NeverLeased && offset < p.reopened:
+		n.Goal("S-03 close") // its log was closed, and opened again it showed more
+	}
 }
 
 // withheld follows why a partition had nothing to hand out.

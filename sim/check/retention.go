@@ -93,7 +93,7 @@ func (n *Node) seeRetention(v engine.Event) {
 			n.failPart(p, n.aged(p, v.Event))
 		}
 	case engine.RetentionRemoved:
-		p := n.parts[v.Key]
+		p := n.cycle.all[incKey{v.Key, v.Incarnation}]
 		n.Removed.Segments += int64(v.Segments)
 		n.Removed.Records += v.Records
 		p.kept.durable = max(p.kept.durable, v.Oldest)

@@ -37,10 +37,11 @@ const (
 	Acked
 	CrashedLeased // the owner died while it was leased
 	CrashedAcked  // it was acked, and the crash undid the ack
+	Skipped       // it could not be read; a crash may undo that, and it cannot be read again
 )
 
 func (e Ending) String() string {
-	return [...]string{"never leased", "live", "expired", "nacked", "given back", "acked", "leased at a crash", "ack undone by a crash"}[e]
+	return [...]string{"never leased", "live", "expired", "nacked", "given back", "acked", "leased at a crash", "ack undone by a crash", "skipped as corrupt before a crash"}[e]
 }
 
 // Partition is the shadow of one partition of one node, across its restarts.
@@ -51,7 +52,9 @@ type Partition struct {
 	open      bool  // the shard of the current life exists
 	committed int64 // frontier of the live shard
 	settled   map[int64]bool
+	skips     map[int64]bool // above the frontier, skipped as corrupt in the current life; they count for no cap and are not stored
 	leases    map[int64]Lease
+	low       int64            // no offset above the frontier and below this one is free
 	last      map[int64]Ending // how the newest lease of an offset ended
 	nonces    map[int64]bool   // every nonce ever handed out
 	acked     map[int64]bool   // acked in some life
@@ -69,7 +72,7 @@ func NewPartition(visibility time.Duration) *Partition {
 	empty := func() *Snapshot { return &Snapshot{Committed: -1} }
 	return &Partition{
 		Visibility: visibility, committed: -1, settled: map[int64]bool{}, leases: map[int64]Lease{},
-		last: map[int64]Ending{}, nonces: map[int64]bool{}, acked: map[int64]bool{}, returned: map[int64]int64{}, skipped: map[int64]bool{},
+		last: map[int64]Ending{}, nonces: map[int64]bool{}, acked: map[int64]bool{}, returned: map[int64]int64{}, skipped: map[int64]bool{}, skips: map[int64]bool{},
 		Cached: empty(), Durable: empty(),
 	}
 }
@@ -78,7 +81,9 @@ func NewPartition(visibility time.Duration) *Partition {
 func (p *Partition) Committed() (int64, bool) { return p.committed, p.open }
 
 // IsSettled reports whether the live shard holds the offset as settled.
-func (p *Partition) IsSettled(offset int64) bool { return offset <= p.committed || p.settled[offset] }
+func (p *Partition) IsSettled(offset int64) bool {
+	return offset <= p.committed || p.settled[offset] || p.skips[offset]
+}
 
 // Lease returns the live lease of an offset.
 func (p *Partition) Lease(offset int64) (Lease, bool) {
@@ -113,7 +118,7 @@ func (p *Partition) OpenShard(s *Snapshot) error {
 		return err
 	}
 	p.undo(s)
-	p.open, p.committed, p.settled = true, s.Committed, maps.Clone(s.Ahead)
+	p.open, p.committed, p.settled, p.low = true, s.Committed, maps.Clone(s.Ahead), 0
 	if p.settled == nil {
 		p.settled = map[int64]bool{}
 	}
@@ -208,11 +213,16 @@ func (p *Partition) Overdue(now, slack int64) (int64, bool) {
 	return 0, false
 }
 
-// Truncate is told that of the snapshot taken last only the lowest n offsets above the frontier were stored.
+// Truncate is told that of the snapshot taken last only the lowest n offsets above the frontier were stored. The acks of the others
+// are not safe, however old they are (INV-13).
 func (p *Partition) Truncate(n int) {
 	kept := map[int64]bool{}
-	for _, o := range slices.Sorted(maps.Keys(p.taken.Ahead))[:n] {
+	ahead := slices.Sorted(maps.Keys(p.taken.Ahead))
+	for _, o := range ahead[:n] {
 		kept[o] = true
+	}
+	for _, o := range ahead[n:] {
+		delete(p.returned, o)
 	}
 	p.taken = &Snapshot{Committed: p.taken.Committed, Ahead: kept, At: p.taken.At}
 }
@@ -261,10 +271,7 @@ func (p *Partition) capped(offset int64, maxInFlight, maxAhead int) error {
 	if len(p.leases) >= maxInFlight {
 		return Violate("INV-16", "offset %d leased beyond the cap of %d leases", offset, maxInFlight)
 	}
-	hole := p.committed + 1
-	for p.occupied(hole) {
-		hole++
-	}
+	hole := p.lowest()
 	if offset != hole {
 		return Violate("INV-16", "offset %d leased, the lowest unresolved one is %d", offset, hole)
 	}
@@ -272,6 +279,22 @@ func (p *Partition) capped(offset int64, maxInFlight, maxAhead int) error {
 		return Violate("INV-16", "offset %d leased beyond the acked-ahead cap of %d, the hole is %d", offset, maxAhead, p.committed+1)
 	}
 	return nil
+}
+
+// lowest returns the lowest offset that is neither leased nor settled.
+func (p *Partition) lowest() int64 {
+	p.low = max(p.low, p.committed+1)
+	for p.occupied(p.low) {
+		p.low++
+	}
+	return p.low
+}
+
+// free ends the lease of an offset that is not settled.
+func (p *Partition) free(offset int64, how Ending) {
+	delete(p.leases, offset)
+	p.last[offset] = how
+	p.low = min(p.low, offset)
 }
 
 func (p *Partition) occupied(offset int64) bool {
@@ -296,9 +319,15 @@ func (p *Partition) Ack(offset, nonce, committed, now int64) error {
 
 func (p *Partition) settle(offset int64) {
 	p.settled[offset] = true
-	for p.settled[p.committed+1] {
+	p.advance()
+}
+
+// advance moves the frontier over the contiguous settled run.
+func (p *Partition) advance() {
+	for p.settled[p.committed+1] || p.skips[p.committed+1] {
 		p.committed++
 		delete(p.settled, p.committed)
+		delete(p.skips, p.committed)
 	}
 }
 
@@ -337,8 +366,7 @@ func (p *Partition) End(offset, nonce, now int64, how Ending) error {
 	} else if l, ok := p.leases[offset]; !ok || l.Nonce != nonce {
 		return Violate("INV-18", "offset %d given back under nonce %d, which does not hold it", offset, nonce)
 	}
-	delete(p.leases, offset)
-	p.last[offset] = how
+	p.free(offset, how)
 	return nil
 }
 
@@ -347,8 +375,7 @@ func (p *Partition) Expire(count int, now int64) error {
 	released := 0
 	for o, l := range p.leases { // order-free: counts and deletes
 		if now >= l.Expiry {
-			delete(p.leases, o)
-			p.last[o] = Expired
+			p.free(o, Expired)
 			released++
 		}
 	}
@@ -366,11 +393,20 @@ func (p *Partition) Refuse(offset, nonce, now int64) error {
 	return nil
 }
 
-// Skip is told of an offset that can never be read.
-func (p *Partition) Skip(offset int64) {
+// Skip is told of an offset that can never be read, and of the frontier after it (LOG-11, INF-35).
+func (p *Partition) Skip(offset, committed int64) error {
+	if _, leased := p.leases[offset]; !leased {
+		return Violate("INV-05", "offset %d was skipped without a reservation", offset)
+	}
 	p.skipped[offset] = true
 	delete(p.leases, offset)
-	p.settle(offset)
+	p.last[offset] = Skipped
+	p.skips[offset] = true
+	p.advance()
+	if p.committed != committed {
+		return Violate("INV-07", "after offset %d was skipped the frontier is %d, expected %d", offset, committed, p.committed)
+	}
+	return nil
 }
 
 // Take is told that the committer read the live state; it must be the state.
@@ -417,7 +453,7 @@ func (p *Partition) endLife() {
 	for o := range p.leases { // order-free: each offset on its own
 		p.last[o] = CrashedLeased
 	}
-	p.leases = map[int64]Lease{}
+	p.leases, p.skips = map[int64]Lease{}, map[int64]bool{}
 	p.open = false
 	p.taken = nil
 }
@@ -428,10 +464,7 @@ func (p *Partition) Reservable(maxInFlight, maxAhead int) (int64, bool) {
 	if !p.open || len(p.leases) >= maxInFlight {
 		return 0, false
 	}
-	hole := p.committed + 1
-	for hole < p.HW && p.occupied(hole) {
-		hole++
-	}
+	hole := p.lowest()
 	return hole, hole < p.HW && (len(p.settled) < maxAhead || hole == p.committed+1)
 }
 

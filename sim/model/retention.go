@@ -27,6 +27,7 @@ func (p *Partition) Jump(from, oldest int64) ([]Dropped, error) {
 			p.skipped[o] = true
 		}
 		delete(p.settled, o)
+		delete(p.skips, o)
 	}
 	var dropped []Dropped
 	for _, o := range slices.Sorted(maps.Keys(p.leases)) {
@@ -37,9 +38,6 @@ func (p *Partition) Jump(from, oldest int64) ([]Dropped, error) {
 		}
 	}
 	p.committed = oldest - 1
-	for p.settled[p.committed+1] {
-		p.committed++
-		delete(p.settled, p.committed)
-	}
+	p.advance()
 	return dropped, nil
 }

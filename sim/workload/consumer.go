@@ -52,7 +52,7 @@ func (n *node) consumeLoop() {
 		if percent(r.w, r.plan.Habits.Replay) {
 			c.replay()
 		}
-		r.e.Sleep(r.pause(r.plan.Pause))
+		r.nap(r.pause(r.plan.Pause))
 	}
 	c.ackHeld()
 }
@@ -175,7 +175,7 @@ func (c *consumer) replay() {
 		if offset < before && r.plan.Churn == 0 {
 			r.fail("INV-04", "%s: replay of offset %d of %s/%d found nothing, the high watermark was %d (Q-50)", n.name, offset, c.spec.Name, partition, before)
 		}
-	case errors.Is(err, engine.ErrOffsetGone) && offset < n.check.Low(c.spec.Name, partition):
+	case errors.Is(err, engine.ErrOffsetGone) && (offset < n.check.Low(c.spec.Name, partition) || n.check.IsRotten(engine.Key{Topic: c.spec.Name, Partition: partition}, offset)):
 	default:
 		c.refused(err)
 	}

@@ -10,6 +10,7 @@ import (
 // heal ends all faults: from here on everything must go well.
 func (r *run) heal() {
 	r.draining = true
+	r.w.Linger("", 0)
 	for _, n := range r.nodes {
 		n.m.Disarm()
 		n.m.ClearFaults()

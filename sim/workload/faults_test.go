@@ -20,8 +20,7 @@ func TestDiskFaults(t *testing.T) {
 		require.Positive(t, reached["faults: "+kind.name])
 	}
 	for _, goal := range []string{
-		"S-11 power lost after a crash between tick and writeout, before the prime",
-		"S-11 power lost between that prime and the first window",
+		"S-11 before prime", "S-11 primed",
 		"S-12", "S-13", "S-15", "S-16", "S-18", "S-22", "S-42",
 	} {
 		require.Positive(t, reached[goal], goal)

@@ -15,26 +15,37 @@ type flavour struct {
 }
 
 var flavours = []flavour{
-	{CancelProfile, 10, cancelStorm},
-	{PinnedProfile, 10, pinnedMix},
-	{SparseProfile, 10, sparseStream},
-	{CapsProfile, 15, capPressure},
-	{SlowDiskProfile, 8, slowDisk},
-	{ReadErrorProfile, 8, readErrors},
-	{LockstepProfile, 12, lockstep},
+	{CancelProfile, 7, cancelStorm},
+	{PinnedProfile, 7, pinnedMix},
+	{SparseProfile, 7, sparseStream},
+	{CapsProfile, 10, capPressure},
+	{SlowDiskProfile, 6, slowDisk},
+	{ReadErrorProfile, 5, readErrors},
+	{LockstepProfile, 8, lockstep},
 	{BigProfile, 2, bigMessages},
 	{ChurnProfile, 12, churn},
 	{DiskFaultProfile, 7, diskFaults},
 	{FewFilesProfile, 5, fewFiles},
-	{RetentionProfile, 4, shortRetention},
+	{GapProfile, 7, retentionGap},
+	{RotProfile, 6, rot},
+	{WideProfile, 0, wide},
+	{RetentionProfile, 2, shortRetention},
 	{ParkedProfile, 0, manyParked},
 }
 
-// flavoured draws a plan for a profile. The node profile mixes: about half of its worlds have the flavour of another one.
-func flavoured(w *sim.World, policy sim.Policy, profile Profile) plan {
+// wideSeeds is every how many seeds the node profile has a wide world: they are needed, and too slow to be left to chance.
+const wideSeeds = 50
+
+// flavoured draws a plan for a profile. The node profile mixes: most of its worlds have the flavour of another one.
+func flavoured(w *sim.World, seed uint64, policy sim.Policy, profile Profile) plan {
 	p := drawPlan(w, policy)
 	dice := 0
 	if profile == NodeProfile {
+		if seed%wideSeeds == wideSeeds/2 {
+			p.Flavour = string(WideProfile)
+			widen(w, &p, [...]int{wideTorn, wideTorn, wideTorn, wideFull}[seed/wideSeeds%4])
+			return p
+		}
 		dice = w.Choose(100)
 		if policy.Linger != "" && dice < 60 || policy.Linger == pumpsPoint {
 			profile = LockstepProfile // who stays for a moment, and what meets at one moment, go well together
@@ -127,6 +138,15 @@ func churn(w *sim.World, p *plan) {
 	p.Churn = pick(w, 3*time.Second, time.Second, 200*time.Millisecond, 20*time.Millisecond)
 	p.IdleAfter = pick(w, 0, 5*time.Second, time.Second)
 	p.Traffic = min(p.Traffic, 20*time.Second)
+	lingerAtLifecycle(w, p)
+}
+
+// lingerAtLifecycle makes one of the windows long that the end of an incarnation may fall into, in half of the worlds.
+func lingerAtLifecycle(w *sim.World, p *plan) {
+	if w.Choose(2) == 1 {
+		p.Policy.Linger = lifecyclePoints[w.Choose(len(lifecyclePoints))]
+		p.Policy.LingerFor = pick(w, 8*time.Millisecond, 60*time.Millisecond, 400*time.Millisecond)
+	}
 }
 
 // lockstep: clocks agree, calls take whole milliseconds or no time, and leases are short, so that arrivals, departures,

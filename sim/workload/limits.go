@@ -17,13 +17,16 @@ type Limits struct {
 	Topics     int           `json:"topics"`
 	Partitions int           `json:"partitions"` // per topic
 	Size       int           `json:"size"`       // of payloads, in bytes
-	Policy     int           `json:"policy"`     // 0: every runnable task alike, none starves
+	Policy     int           `json:"policy"`     // 0: every runnable task alike, none starves or lingers
 }
 
 // cut applies the limits to a plan.
 func (l *Limits) cut(p plan) plan {
 	if l == nil {
 		return p
+	}
+	if l.Policy <= 0 {
+		p.Policy.Linger = ""
 	}
 	p.Traffic = min(p.Traffic, l.Traffic)
 	p.Producers = min(p.Producers, l.Producers)
@@ -38,7 +41,7 @@ func (l *Limits) cut(p plan) plan {
 
 func (l *Limits) policy(p sim.Policy) sim.Policy {
 	if l != nil && l.Policy <= 0 {
-		p.Kind, p.Starve = sim.Uniform, false
+		p.Kind, p.Starve, p.Linger = sim.Uniform, false, ""
 	}
 	return p
 }
@@ -52,7 +55,7 @@ func (r *run) used(policy sim.Policy) Limits {
 	for _, t := range r.plan.Topics {
 		l.Partitions = max(l.Partitions, t.Partitions)
 	}
-	if policy.Kind != sim.Uniform || policy.Starve {
+	if policy.Kind != sim.Uniform || policy.Starve || policy.Linger != "" {
 		l.Policy = 1
 	}
 	return l

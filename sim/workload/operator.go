@@ -57,7 +57,10 @@ func (n *node) operateLoop() {
 	o := &operator{node: n, id: r.nextID}
 	n.createTopics()
 	for !r.stopping {
-		r.e.Sleep(r.pause(r.plan.Churn))
+		r.nap(r.pause(r.plan.Churn))
+		if r.stopping {
+			return
+		}
 		topic := r.w.Choose(len(r.plan.Topics))
 		spec := r.plan.Topics[topic]
 		switch r.w.Choose(14) {

@@ -37,6 +37,9 @@ type plan struct {
 	IdleAfter    time.Duration // when unused partitions are closed; 0: the default
 	Retention    time.Duration // of the topics; 0: for ever
 	WallJumps    bool
+	Wide         int           // messages of one partition that are acked ahead; 0: nothing of the kind
+	Gaps         bool          // episodes at retention gaps
+	Rot          time.Duration // the longest time between two bits that turn over; 0: none does
 	Grid         time.Duration // not 0: what clients do happens at multiples of it, so that much happens at once
 	Flavour      string        // which of the flavours was mixed in
 	Habits       habits
@@ -59,8 +62,8 @@ type habits struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t habits=%+v",
-		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Habits)
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t rot=%v linger=%q habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Rot, p.Policy.Linger, p.Habits)
 }
 
 // policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.
@@ -87,6 +90,17 @@ func policyOf(seed uint64, profile Profile) sim.Policy {
 
 // pumpsPoint is where the pump holds a waiter that it has nothing for.
 const pumpsPoint = "engine: scanned for a waiter, not answered"
+
+// lifecyclePoints are the windows that the end of an incarnation, or of a log, may fall into.
+var lifecyclePoints = []string{
+	"engine: acked, not reported",
+	"engine: log resolved, nothing reserved",
+	"engine: reserved, not read",
+	"engine: consumer state read, shard not stored",
+	"committer: snapshot taken, not written",
+	"engine: topic retired, directory in place",
+	"engine: directory set aside, consumer state not dropped",
+}
 
 // lingerAt are the points that a world may have tasks stay at: windows in which another task must not go wrong.
 var lingerAt = []string{

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"time"
 
 	"narad/engine"
@@ -30,19 +31,86 @@ func shortRetention(w *sim.World, p *plan) {
 	}
 }
 
+// retentionGap: hours that are quiet but for a few episodes, in which several consumers come at once to a partition that
+// retention has cut, or to one whose topic is purged under them.
+func retentionGap(w *sim.World, p *plan) {
+	p.Retention = time.Hour
+	p.Gaps = true
+	p.Traffic = 2*time.Hour + w.Duration(0, 40*time.Minute)
+	p.Producers, p.Consumers = 1, 1
+	p.Think = pick(w, time.Minute, 4*time.Minute)
+	p.Pause = pick(w, 20*time.Minute, 2*time.Hour, 2*time.Hour)
+	p.Wait = time.Second
+	p.Crashes = 1 + w.Choose(2)
+	p.Segment = pick[int64](w, 1<<12, 1<<14, 64<<20)
+	p.Size = 300
+	p.IdleAfter = pick(w, 0, 10*time.Second, 10*time.Minute)
+	p.Churn = 8 * time.Hour // the episodes purge
+	for len(p.Topics) < 3 {
+		p.Topics = append(p.Topics, p.Topics[0])
+		p.Topics[len(p.Topics)-1].Name = fmt.Sprintf("topic%d", len(p.Topics)-1)
+	}
+	p.Habits.Replay, p.Habits.Late = 20, 0
+	for i := range p.Topics {
+		p.Topics[i].RetentionMs = time.Hour.Milliseconds()
+		p.Topics[i].Partitions = 1 + w.Choose(2)
+	}
+	p.Policy.Linger = pick(w, "engine: log resolved, nothing reserved", "engine: reserved, not read")
+	p.Policy.LingerFor = pick(w, 60*time.Millisecond, 400*time.Millisecond)
+}
+
+// gapLoop brings about the episodes: the backlog of an hour is gone, and what is left of it is being fetched by several when the
+// topic is purged, or a crash comes, or nothing does.
+func (n *node) gapLoop() {
+	r := n.run
+	o := &operator{node: n}
+	n.createTopics()
+	r.nap(r.plan.Retention)
+	for !r.stopping {
+		r.nap(r.pause(20 * time.Minute))
+		if r.stopping {
+			return
+		}
+		topic := r.w.Choose(len(r.plan.Topics))
+		spec := r.plan.Topics[topic]
+		n.backlog(spec)
+		n.call("rush", time.Minute, func(eng *engine.Engine) { n.rush(eng, topic) })
+		if r.w.Choose(4) > 0 {
+			r.clients.Go(n.name+" purger", func() { o.purge(spec.Name) })
+		}
+		for range 6 { // whoever comes now finds the successor
+			r.e.Sleep(r.duration(0, 60*time.Millisecond))
+			n.call("rush", time.Minute, func(eng *engine.Engine) { n.rush(eng, topic) })
+		}
+	}
+}
+
+// backlog produces one message for each partition of a topic.
+func (n *node) backlog(spec engine.TopicSpec) {
+	var ids []int
+	var messages []engine.Message
+	for i := range spec.Partitions {
+		id, m := n.newMessage(spec)
+		m.Key, m.Partition = nil, int32(i)
+		ids, messages = append(ids, id), append(messages, m)
+	}
+	n.produce(ids, messages)
+	n.run.e.Sleep(100 * time.Millisecond)
+}
+
 // rushLoop lets several consumers come at the same instant, so that they meet at a retention gap.
 func (n *node) rushLoop() {
 	r := n.run
 	n.createTopics()
 	for !r.stopping {
-		r.nap(r.pause(80 * time.Minute))
-		n.call("rush", time.Minute, n.rush)
+		r.nap(r.pause(r.plan.Retention * 4 / 3))
+		n.call("rush", time.Minute, func(eng *engine.Engine) { n.rush(eng, r.w.Choose(len(r.plan.Topics))) })
 	}
 }
 
-func (n *node) rush(eng *engine.Engine) {
+func (n *node) rush(eng *engine.Engine, topic int) {
 	r := n.run
-	c := n.newConsumer(r.w.Choose(len(r.plan.Topics)))
+	c := n.newConsumer(topic)
 	c.partition = int32(r.w.Choose(c.spec.Partitions))
 	for range 2 + r.w.Choose(3) {
 		n.proc.Env().Go("rush", func() {
@@ -79,7 +147,7 @@ func (n *node) watchAges() {
 
 // every stretches the pauses of those who look now and then in a world of hours.
 func (p *plan) every(d time.Duration) time.Duration {
-	if p.Retention > 0 {
+	if p.Retention >= time.Hour {
 		return 300 * d
 	}
 	return d

@@ -32,6 +32,9 @@ const (
 	ChurnProfile     Profile = "churn"     // topics that are deleted, recreated, purged and altered
 	RetentionProfile Profile = "retention" // hours under a retention of one hour
 	ParkedProfile    Profile = "parked"    // ten thousand parked consumers
+	GapProfile       Profile = "gap"       // consumers that meet at retention gaps, and topics that are purged under them
+	WideProfile      Profile = "wide"      // thousands of messages acked ahead
+	RotProfile       Profile = "rot"       // stored frames that rot on the disk
 )
 
 // Profiles lists the profiles there are.
@@ -76,6 +79,7 @@ type Result struct {
 	Tried, Accepted, Acked, Delivered int
 	Leases, Commits, Quiets           int
 	GracefulStops                     int
+	Corrupt                           int // records given up because the disk had rotted
 	RecoveryCrashes                   int
 	Histories, UnknownHistories       int
 }
@@ -112,7 +116,7 @@ const historyBudget = 2 * time.Second
 // Run runs one world to its end.
 func Run(o Options) Result {
 	policy := o.Limits.policy(policyOf(o.Seed, o.Profile))
-	so := sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy, Trace: o.Watch.trace(), MaxSteps: o.MaxSteps}
+	so := sim.Options{Seed: o.Seed, Choices: o.Choices, Record: o.Record, Log: o.Log, Policy: policy, FileKind: FileKind, Trace: o.Watch.trace(), MaxSteps: o.MaxSteps}
 	if o.Tail != 0 {
 		so.Seed, so.Tail = o.Tail, true
 	}
@@ -121,16 +125,17 @@ func Run(o Options) Result {
 	if o.Profile == LongProfile {
 		r.plan = calmPlan(10 * time.Minute)
 	} else {
-		r.plan = flavoured(w, policy, cmp.Or(o.Profile, NodeProfile))
+		r.plan = flavoured(w, o.Seed, policy, cmp.Or(o.Profile, NodeProfile))
 	}
 	r.plan = o.Limits.cut(r.plan)
+	w.Linger(r.plan.Policy.Linger, r.plan.Policy.LingerFor)
 	r.planned = w.Drawn()
 	r.watch.begin(r)
 	if w.Logging() {
 		w.Logf("seed %d: %v", o.Seed, r.plan)
 	}
 	res := r.result(o, r.drive())
-	res.Used, res.PlanChoices, res.Operations = r.used(policy), r.planned, r.requests
+	res.Used, res.PlanChoices, res.Operations = r.used(r.plan.Policy), r.planned, r.requests
 	r.watch.done(res)
 	return res
 }
@@ -190,8 +195,18 @@ func (r *run) story() {
 			r.clients.Go(n.name+" rush", n.rushLoop)
 			r.clients.Go(n.name+" ages", n.watchAges)
 		}
+		if r.plan.Wide > 0 {
+			r.clients.Go(n.name+" wide", n.wideLoop)
+			r.clients.Go(n.name+" tears", n.tearLoop)
+		}
+		if r.plan.Gaps {
+			r.clients.Go(n.name+" gaps", n.gapLoop)
+		}
 		if r.plan.WallJumps {
 			r.clients.Go(n.name+" wall clock", n.clockLoop)
+		}
+		if r.plan.Rot > 0 {
+			r.clients.Go(n.name+" rot", n.rotLoop)
 		}
 		if r.plan.Parked > 0 {
 			r.clients.Go(n.name+" parked", n.parkLoop)
@@ -224,6 +239,7 @@ func (r *run) result(o Options, err error) Result {
 		res.Leases += n.check.Leases
 		res.Commits += n.check.Commits
 		res.Quiets += n.check.Quiets
+		res.Corrupt += n.check.Corrupt
 		res.Histories += n.verdict.Checked
 		res.UnknownHistories += n.verdict.Unknown
 		for g, c := range n.check.Goals { // order-free: sums

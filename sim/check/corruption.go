@@ -1,0 +1,98 @@
+package check
+
+import (
+	"narad/engine"
+	"narad/env"
+	"narad/sim/model"
+)
+
+// Rotted tells that the frame with these messages, from offset base on, was damaged on the disk for good. It excuses them, once
+// the engine says that it skipped them, and nothing else (LOG-11, LOG-12).
+func (n *Node) Rotted(key engine.Key, base int64, ids []int) {
+	p := n.parts[key]
+	if p == nil {
+		return
+	}
+	if p.rotten == nil {
+		p.rotten = map[int64]int{}
+	}
+	for i, id := range ids {
+		p.rotten[base+int64(i)] = id
+	}
+}
+
+// MayRot reports whether a frame of offsets is whole, visible, and holds something that is not settled.
+func (n *Node) MayRot(key engine.Key, from, to int64) bool {
+	p := n.parts[key]
+	if p == nil || to > p.model.HW {
+		return false
+	}
+	open := false
+	for o := from; o < to; o++ {
+		if _, done := p.rotten[o]; done {
+			return false
+		}
+		open = open || !p.model.IsSettled(o)
+	}
+	return open
+}
+
+// IsRotten reports whether an offset was damaged.
+func (n *Node) IsRotten(key engine.Key, offset int64) bool {
+	p := n.parts[key]
+	if p == nil {
+		return false
+	}
+	_, rotten := p.rotten[offset]
+	return rotten
+}
+
+// corruptSkipped checks that a record which is given up had been damaged: what can be read on another try, or lies beside the
+// damage, is not corrupt (LOG-12, LOG-13).
+func (n *Node) corruptSkipped(p *part, v engine.CorruptSkipped) {
+	id, rotten := p.rotten[v.Offset]
+	if !rotten {
+		n.failPart(p, model.Violate("INV-02", "offset %d was skipped as corrupt although no corruption was injected: %v", v.Offset, v.Err))
+		return
+	}
+	before, _ := p.model.Committed()
+	if v.Offset == before+1 {
+		n.Goal("S-26 head")
+	} else {
+		n.Goal("S-26 middle")
+	}
+	n.Corrupt++
+	n.Messages.list[id].corrupt = true
+	if lease, ok := p.model.Lease(v.Offset); ok {
+		n.instantOp(p, v.Offset, model.OpRelease, lease.Nonce)
+	}
+	delete(p.unanswered, v.Offset)
+	n.failPart(p, p.model.Skip(v.Offset, v.Committed))
+}
+
+// deadline is when a lease would have ended but for an extend, and when it ends since.
+type deadline struct{ offset, nonce, was, is int64 }
+
+// superseded notes the deadline that an extend replaces.
+func (p *part) superseded(v engine.LeaseExtended) {
+	if l, ok := p.model.Lease(v.Lease.Offset); ok && l.Nonce == v.Lease.Nonce && l.Expiry < int64(v.Lease.Expiry) {
+		p.stale = append(p.stale, deadline{v.Lease.Offset, l.Nonce, l.Expiry, int64(v.Lease.Expiry)})
+	}
+}
+
+// touched tells that the owner looked at the deadlines of a partition: one that was superseded and has come must have ended
+// nothing (S-07, INF-17).
+func (n *Node) touched(p *part, at env.Instant) {
+	kept := p.stale[:0]
+	for _, d := range p.stale {
+		l, live := p.model.Lease(d.offset)
+		switch {
+		case !live || l.Nonce != d.nonce:
+		case int64(at) >= d.was && int64(at) < l.Expiry:
+			n.Goal("S-07")
+		case int64(at) < d.was:
+			kept = append(kept, d)
+		}
+	}
+	p.stale = kept
+}
