@@ -46,10 +46,7 @@ func compatible(older, newer *compiled) error {
 	if older.root().DraftVersion != newer.root().DraftVersion {
 		return fmt.Errorf("%w: $schema is of another draft", ErrIncompatible)
 	}
-	c := &comparison{
-		older: older, newer: newer, same: &sameness{older: older, newer: newer, assumed: map[pair]bool{}},
-		verdicts: map[pair]bool{}, left: compareMax,
-	}
+	c := newComparison(older, newer)
 	if c.covers(older.root(), newer.root()) {
 		return nil
 	}
@@ -70,7 +67,14 @@ type comparison struct {
 	verdicts     map[pair]bool
 	trail        []pair // true verdicts in the order in which they were reached
 	left         int
+	strict       bool   // without the deliberate exception, for tests of the rest
 	why          string // the first thing that was in the way
+}
+
+func newComparison(older, newer *compiled) *comparison {
+	c := &comparison{older: older, newer: newer, verdicts: map[pair]bool{}, left: compareMax}
+	c.same = &sameness{older: older, newer: newer, assumed: map[pair]bool{}, left: &c.left}
+	return c
 }
 
 func (c *comparison) refuse(at *jsonschema.Schema, format string, args ...any) bool {
@@ -86,7 +90,7 @@ func (c *comparison) covers(older, newer *jsonschema.Schema) bool {
 	if verdict, known := c.verdicts[p]; known {
 		return verdict
 	}
-	if c.left--; c.left <= 0 {
+	if c.left -= 1 + len(valuesOf(older)) + len(valuesOf(newer)); c.left <= 0 {
 		return false
 	}
 	c.verdicts[p] = true
@@ -109,7 +113,7 @@ func (c *comparison) compare(older, newer *jsonschema.Schema) bool {
 		return true
 	case acceptsNone(newer):
 		return c.refuse(newer, "it accepts nothing any more")
-	case older.DraftVersion != newer.DraftVersion:
+	case older.Bool == nil && older.DraftVersion != newer.DraftVersion:
 		return c.refuse(newer, "it is of another draft")
 	}
 	olds, news := conjuncts(older), conjuncts(newer)
@@ -275,6 +279,9 @@ func (c *comparison) impliedText(by func(func(*jsonschema.Schema) bool) bool, n 
 }
 
 func (c *comparison) text(of *compiled, s *jsonschema.Schema, keyword string) (string, bool) {
+	if s.Bool != nil {
+		return "", false
+	}
 	raw, ok := rawOf(of.document, s).(map[string]any)
 	if !ok || s.DraftVersion < 2019 && s.Ref != nil { // what stands beside a reference does not count there
 		return "", false
@@ -431,7 +438,7 @@ func (c *comparison) within(older, newer any) bool {
 
 var everything, nothing = true, false
 
-// anything and never are the boolean schemas. Their draft is that of what they are compared with: see orBoolean.
+// anything and never stand for keywords that are absent or a boolean. They are in no document.
 var (
 	anything = &jsonschema.Schema{Bool: &everything}
 	never    = &jsonschema.Schema{Bool: &nothing}
@@ -490,7 +497,7 @@ func (c *comparison) impliedProperty(olds []*jsonschema.Schema, n *jsonschema.Sc
 		}
 		known = known || knows
 	}
-	if !known && !requires(olds, name) && !slices.Contains(n.Required, name) {
+	if !known && !c.strict && !requires(olds, name) && !slices.Contains(n.Required, name) {
 		c.why = why
 		return true // the deliberate exception: a new optional property of an open object
 	}

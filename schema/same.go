@@ -78,6 +78,7 @@ func sameDocument(a, b any) bool {
 type sameness struct {
 	older, newer *compiled
 	assumed      map[pair]bool
+	left         *int // what the comparison may still spend
 }
 
 type pair struct{ older, newer *jsonschema.Schema }
@@ -90,23 +91,26 @@ func (c *sameness) same(older, newer *jsonschema.Schema) bool {
 		return true
 	}
 	c.assumed[p] = true
+	if *c.left -= 1 + len(valuesOf(older)); *c.left <= 0 {
+		return c.differ()
+	}
 	if !reflect.DeepEqual(ownKeywords(c.older, older), ownKeywords(c.newer, newer)) {
-		return c.differ(p)
+		return c.differ()
 	}
 	a, b := edges(older), edges(newer)
 	if len(a) != len(b) {
-		return c.differ(p)
+		return c.differ()
 	}
 	for i := range a {
 		if a[i].keyword != b[i].keyword || a[i].name != b[i].name || !c.same(a[i].to, b[i].to) {
-			return c.differ(p)
+			return c.differ()
 		}
 	}
 	return true
 }
 
 // differ forgets everything, since some of it may rest on the assumption that turned out wrong.
-func (c *sameness) differ(pair) bool {
+func (c *sameness) differ() bool {
 	clear(c.assumed)
 	return false
 }
