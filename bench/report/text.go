@@ -36,12 +36,12 @@ func group(s string) string {
 	return sign + s
 }
 
-// Duration is three digits and the unit that fits.
+// Duration is three digits and the unit that fits; none at all is a dash.
 func Duration(d time.Duration) string {
 	ns := float64(d)
 	switch {
 	case d == 0:
-		return "0"
+		return "–"
 	case math.Abs(ns) < 1e3:
 		return Number(ns) + " ns"
 	case math.Abs(ns) < 1e6:

@@ -59,7 +59,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.quick, "quick", false, "a smoke test: all of it runs, briefly; the figures are worth little")
 	f.StringVar(&a.json, "json", "", "write the figures and the facts of the machine to this file")
 	f.StringVar(&a.html, "html", "", "write a page with plots to this file")
-	root.AddCommand(a.cadenceCommand(), a.trafficCommand())
+	root.AddCommand(a.cadenceCommand(), a.trafficCommand(), a.loadCommand())
 	return root
 }
 

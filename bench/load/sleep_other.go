@@ -1,0 +1,7 @@
+//go:build !linux
+
+package load
+
+import "time"
+
+func sleepUntil(at int64) { time.Sleep(time.Duration(at - now())) }
