@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 )
 
 // route is one line of the table of routes. pattern is in the form of [http.ServeMux].
@@ -13,12 +14,23 @@ type route struct {
 // newMux relies on http.ServeMux for two plain-text answers: 404 of an unknown route, 405 with Allow.
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, table := range [][]route{s.nodeRoutes(), s.messageRoutes(), s.topicRoutes(), s.childRoutes(), s.clusterRoutes()} {
-		for _, r := range table {
-			mux.Handle(r.pattern, r.handle)
-		}
+	for _, r := range s.table() {
+		mux.Handle(r.pattern, r.handle)
 	}
 	return mux
+}
+
+// table returns all routes.
+func (s *Server) table() []route {
+	return slices.Concat(s.nodeRoutes(), s.messageRoutes(), s.topicRoutes(), s.childRoutes(), s.clusterRoutes())
+}
+
+// Routes returns the patterns of all routes that a server without options has.
+func Routes() (patterns []string) {
+	for _, r := range new(Server).table() {
+		patterns = append(patterns, r.pattern)
+	}
+	return patterns
 }
 
 func (s *Server) messageRoutes() []route {
