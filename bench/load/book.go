@@ -12,6 +12,7 @@ type book struct {
 	next     atomic.Int64 // number of the next message
 	accepted atomic.Int64 // messages with a positive answer
 	settled  atomic.Int64 // messages acked, each counted once
+	sending  atomic.Int64 // producers that have a call under way, or are about to
 	window   int64        // producers wait while more than that are accepted and not settled; 0: never
 
 	mu    sync.Mutex // guards the growth of pages

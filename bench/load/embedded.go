@@ -46,18 +46,18 @@ func (t *embedded) produce(group *clients, p *producer, topic string, size int) 
 		for i := range batch {
 			batch[i] = engine.Message{Topic: topic, Partition: engine.AnyPartition, Payload: newPayload(size)}
 		}
-		for p.phase.produce.Load() {
-			at := now()
+		for {
+			again, ok := p.may()
 			switch {
-			case p.schedule != nil:
-				p.due, p.idle = p.schedule.next(), at
-				sleepUntil(p.due)
-				at = now()
-			case p.book.full():
+			case !ok && again == never:
+				return
+			case !ok && again == soon:
 				time.Sleep(100 * time.Microsecond)
 				continue
+			case !ok:
+				sleepUntil(again)
+				continue
 			}
-			p.begin(at)
 			for i := range batch {
 				putID(batch[i].Payload[len(payloadFront):], p.first+int64(i))
 			}
@@ -68,7 +68,7 @@ func (t *embedded) produce(group *clients, p *producer, topic string, size int) 
 				err = t.engine.ProduceBatch(topic, batch)
 			}
 			if err != nil {
-				p.book.unanswered.Add(int64(p.batch))
+				p.failed()
 				group.fail(fmt.Errorf("load: produce: %w", err))
 				return
 			}

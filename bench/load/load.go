@@ -275,12 +275,12 @@ func (r *runner) empty(clients, batch int) error {
 	return errors.Join(wait(), stuck)
 }
 
-// drained waits until everything that was accepted is acked.
+// drained waits until nothing is being sent, and everything that was accepted is acked.
 func (r *runner) drained() error {
 	last, since := int64(-1), time.Now()
 	for {
-		settled := r.book.settled.Load()
-		if settled >= r.book.accepted.Load() {
+		sending, settled := r.book.sending.Load(), r.book.settled.Load()
+		if sending == 0 && settled >= r.book.accepted.Load() {
 			return nil
 		}
 		if settled != last {

@@ -72,8 +72,24 @@ type producer struct {
 }
 
 func (p *producer) next() ([]byte, int64) {
+	again, ok := p.may()
+	if !ok {
+		return nil, again
+	}
+	return p.template.numbered(p.first), 0
+}
+
+// may begins the next call, or says when to ask again. A call that has begun counts as under way before anybody is told
+// that producers shall end, or it does not begin.
+func (p *producer) may() (again int64, ok bool) {
+	p.book.sending.Add(1)
+	defer func() {
+		if !ok {
+			p.book.sending.Add(-1)
+		}
+	}()
 	if !p.phase.produce.Load() {
-		return nil, never
+		return never, false
 	}
 	at := now()
 	if p.schedule != nil {
@@ -81,13 +97,13 @@ func (p *producer) next() ([]byte, int64) {
 			p.due, p.idle = p.schedule.next(), at
 		}
 		if p.due > at {
-			return nil, p.due
+			return p.due, false
 		}
 	} else if p.book.full() {
-		return nil, soon
+		return soon, false
 	}
 	p.begin(at)
-	return p.template.numbered(p.first), 0
+	return 0, true
 }
 
 // begin numbers the messages that are about to be sent.
@@ -106,16 +122,23 @@ func (p *producer) begin(at int64) {
 
 func (p *producer) reply(a answer) error {
 	if a.status != 202 {
-		p.book.unanswered.Add(int64(p.batch))
+		p.failed()
 		return fmt.Errorf("load: produce was answered %d: %s", a.status, a.body[:min(len(a.body), 200)])
 	}
 	p.done()
 	return nil
 }
 
+// failed notes that nobody knows whether the messages will turn up.
+func (p *producer) failed() {
+	p.book.unanswered.Add(int64(p.batch))
+	p.book.sending.Add(-1)
+}
+
 // done notes that the messages were accepted.
 func (p *producer) done() {
 	p.book.accept(p.first, p.batch)
+	p.book.sending.Add(-1)
 	if p.counted && p.phase.measuring.Load() {
 		p.samples.produce = append(p.samples.produce, now()-p.sent)
 	}
