@@ -36,7 +36,7 @@ server < observe # it hears the engine and the server; neither knows who listens
 NONE < conformance # a black box is judged by who knows nothing of its inside
 NONE < client # a client speaks HTTP and shares no code with what it talks to
 NONE < config # what an operator wrote is checked before anything of the node exists
-client, server, inspect, config, metastore/raft < cmd/narad # the program that is shipped contains no simulator
+client, server, inspect, config, observe, metastore/raft < cmd/narad # the program that is shipped contains no simulator
 
 vfs < sim/disk # a simulated disk is only a disk
 env, sim/disk < sim # the kernel knows no engine, so that no engine is favoured
