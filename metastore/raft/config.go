@@ -51,6 +51,7 @@ type forTests struct {
 	retryFor   time.Duration
 	timeouts   time.Duration // of heartbeats and elections
 	retryFirst time.Duration
+	failWrite  func() error // of the replica
 }
 
 func (c Config) withDefaults() Config {

@@ -40,10 +40,15 @@ func openDisk(path string, noSync bool) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
+	made := false
+	_ = db.View(func(tx *bbolt.Tx) error {
+		made = tx.Bucket([]byte(metaBucket)) != nil
+		return nil
+	})
+	if made {
+		return &disk{db}, nil
+	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		if tx.Bucket([]byte(metaBucket)) != nil {
-			return nil
-		}
 		for _, name := range append([]string{metaBucket}, buckets...) {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err

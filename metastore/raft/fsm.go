@@ -151,7 +151,7 @@ func (f *fsm) flush(b *batch) {
 	}
 	start, pause := time.Now(), f.config.retryFirst
 	for {
-		err := f.disk.write(b.changed, b.at)
+		err := f.write(b)
 		if err == nil {
 			break
 		}
@@ -174,6 +174,15 @@ func (f *fsm) flush(b *batch) {
 	f.at.Store(&b.at)
 	f.bytes.Store(f.disk.size())
 	f.replica.Show(b.state)
+}
+
+func (f *fsm) write(b *batch) error {
+	if f.config.failWrite != nil {
+		if err := f.config.failWrite(); err != nil {
+			return err
+		}
+	}
+	return f.disk.write(b.changed, b.at)
 }
 
 // fail stops applying for good.
