@@ -179,8 +179,9 @@ func (s *story) step(step string) error {
 // retain removes what holds only offsets below a bound: the commit time of a record is here its offset.
 func (s *story) retain(below int) error {
 	s.state.removable = max(s.state.removable, below)
+	before := int(s.log.Oldest())
 	_, err := s.log.Retain(int64(below))
-	if oldest := int(s.log.Oldest()); oldest > below {
+	if oldest := int(s.log.Oldest()); oldest > max(before, below) {
 		s.t.Fatalf("told to remove below %d, removed below %d", below, oldest)
 	}
 	if err == nil {
@@ -194,6 +195,17 @@ func (s *story) retain(below int) error {
 
 var crashOptions = Options{SegmentBytes: 600, FrameBytes: 500}
 
+// tally counts the images of this package's tests.
+var tally disk.Tally
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if tally.Images() > 0 {
+		fmt.Println(&tally)
+	}
+	os.Exit(code)
+}
+
 // checker recovers crash images and checks what they hold.
 type checker struct {
 	t      testing.TB
@@ -206,26 +218,42 @@ type checker struct {
 
 // crash checks every image that a power loss may leave, and the one that the death of the process leaves.
 func (c *checker) crash(s state, depth int) {
-	for img := range s.disk.Crashes(c.limit) {
+	for img := range tally.Crashes(s.disk, c.limit) {
 		c.image(s, img, depth)
 	}
 	dead := s.disk.Clone()
 	dead.ProcessCrash()
 	s.at += ", process died"
+	tally.Image()
 	c.image(s, dead, depth)
 }
 
-func (c *checker) image(s state, img *disk.Disk, depth int) {
-	owed := uint64(len(s.confirmed))
-	for _, m := range s.maybe {
-		owed = owed*31 + uint64(len(m)) + uint64(m[0].Payload[0])
+// obligation tells states apart that a log may hold different things in.
+func (s *state) obligation() uint64 {
+	h := uint64(len(s.confirmed))
+	add := func(n int) { h = (h + uint64(n)) * 0x9e3779b97f4a7c15 }
+	add(s.removed)
+	add(s.removable)
+	for _, r := range s.confirmed {
+		add(len(r.Payload))
+		add(int(r.Payload[0]))
+		add(int(r.Payload[len(r.Payload)-1]))
 	}
+	for _, m := range s.maybe {
+		add(len(m))
+		add(int(m[0].Payload[0]))
+	}
+	return h
+}
+
+func (c *checker) image(s state, img *disk.Disk, depth int) {
 	c.images++
-	key := [2]uint64{img.Hash(), owed ^ img.DurableHash()*31 ^ img.CrashCount()*1000003}
+	key := [2]uint64{img.Hash(), s.obligation() ^ img.DurableHash()*31 ^ img.CrashCount()*1000003}
 	if c.seen[key] > depth {
 		return
 	}
 	c.seen[key] = depth + 1
+	tally.Recovered()
 	if depth > 0 { // crashes in the recovery of this image
 		again := img.Clone()
 		st := newStory(c.t, again, c.opt)
@@ -241,28 +269,31 @@ func (c *checker) image(s state, img *disk.Disk, depth int) {
 	st.state = s
 	require.NoError(c.t, st.open(), "at %s", s.at)
 	st.state.at += ", recovered"
-	// Everything below the watermark is durable now. LOG-24
-	for img := range img.Crashes(c.limit) {
-		after := newStory(c.t, img, c.opt)
-		after.state = st.state
-		require.NoError(c.t, after.open())
-		require.NoError(c.t, after.log.Close())
-	}
+	c.durable(st) // everything below the watermark is. LOG-24
 	// Recovering once more changes nothing.
 	first := dump(c.t, st.dir)
 	require.NoError(c.t, st.reopen())
-	require.Equal(c.t, first, dump(c.t, st.dir), "at %s", s.at)
+	if second := dump(c.t, st.dir); first != second {
+		require.Equal(c.t, first, second, "at %s", s.at)
+	}
 	// The log goes on where it was, and what it confirms now survives too.
 	st.next = 1000
 	require.NoError(c.t, st.commit(2, 20), "at %s", s.at)
 	st.state.at += ", committed again"
-	for img := range img.Crashes(c.limit) {
+	c.durable(st)
+	require.NoError(c.t, st.log.Close())
+}
+
+// durable checks that no power loss takes anything from what an open log holds.
+func (c *checker) durable(st *story) {
+	for img := range tally.Crashes(st.disk, c.limit) {
+		c.images++
+		tally.Recovered()
 		after := newStory(c.t, img, c.opt)
 		after.state = st.state
 		require.NoError(c.t, after.open())
 		require.NoError(c.t, after.log.Close())
 	}
-	require.NoError(c.t, st.log.Close())
 }
 
 func dump(t testing.TB, dir vfs.Dir) (s string) {
@@ -310,6 +341,49 @@ func TestEveryCrashImageRecovers(t *testing.T) { // LOG-02, LOG-07, LOG-08, LOG-
 				}
 				t.Logf("%d states, %d images", len(s.states), c.images)
 				require.Greater(t, c.images, len(s.states))
+			})
+		}
+	}
+}
+
+// LOG-02, LOG-07, LOG-08, LOG-09, LOG-24, INV-04: the same for every program of up to so many steps; rolls happen within
+// them. Of each the last step is examined: what comes before is another program.
+func TestCrashInEveryShortProgram(t *testing.T) {
+	steps := []string{"1", "big", "many", "below 3", "retain", "reopen"}
+	length := 3
+	if long() {
+		length = 4
+	}
+	for _, p := range []disk.Personality{disk.Adversarial, disk.Ordered} {
+		for _, first := range steps {
+			t.Run(fmt.Sprint(p, " ", first), func(t *testing.T) {
+				t.Parallel()
+				c := &checker{t: t, opt: crashOptions, limit: 40, seen: map[[2]uint64]int{}}
+				programs := 0
+				var extend func(program []string)
+				extend = func(program []string) {
+					programs++
+					s := newStory(t, disk.New(p), crashOptions)
+					require.NoError(t, s.open())
+					for i, step := range program {
+						if s.keep = i == len(program)-1; s.keep {
+							s.mark(fmt.Sprint("before ", step, " of ", program))
+						}
+						require.NoError(t, s.step(step), "%v", program)
+					}
+					s.mark(fmt.Sprint("after ", program))
+					for _, st := range s.states {
+						c.crash(st, 1)
+					}
+					require.NoError(t, s.log.Close())
+					if len(program) < length {
+						for _, step := range steps {
+							extend(append(slices.Clone(program), step))
+						}
+					}
+				}
+				extend([]string{first})
+				t.Logf("%d programs, %d images", programs, c.images)
 			})
 		}
 	}
