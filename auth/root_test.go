@@ -1,0 +1,111 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/metastore"
+	"narad/vfs"
+)
+
+func rootDir(t *testing.T) (string, vfs.Dir) {
+	path := t.TempDir()
+	dir, err := vfs.OS{}.OpenRoot(path, false)
+	require.NoError(t, err)
+	t.Cleanup(func() { dir.Close() })
+	return path, dir
+}
+
+func TestSeedRoot(t *testing.T) {
+	path, dir := rootDir(t)
+	a, u := newTest(t)
+	seed := func(given string) (Seeded, error) {
+		return a.SeedRoot(t.Context(), u, dir, given, time.Unix(5, 0), rand.Reader)
+	}
+	done, err := seed("")
+	require.NoError(t, err)
+	require.Equal(t, RootFromFile, done)
+	text, err := os.ReadFile(filepath.Join(path, PasswordFile))
+	require.NoError(t, err)
+	info, err := os.Stat(filepath.Join(path, PasswordFile))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode())
+	password := strings.TrimSuffix(string(text), "\n")
+	require.Len(t, password, 32)
+	require.NoError(t, a.Verify(t.Context(), RootName, password))
+	root, _ := u.User(RootName)
+	require.True(t, root.Root)
+	require.Equal(t, int64(5000), root.CreatedAtMs)
+
+	done, err = seed("another") // there is one: nothing changes
+	require.NoError(t, err)
+	require.Equal(t, RootExists, done)
+	require.NoError(t, a.Verify(t.Context(), RootName, password))
+
+	// An earlier start wrote the file and stopped before it made the user.
+	u.remove(RootName)
+	done, err = seed("")
+	require.NoError(t, err)
+	require.Equal(t, RootFromFile, done)
+	again, err := os.ReadFile(filepath.Join(path, PasswordFile))
+	require.NoError(t, err)
+	require.Equal(t, text, again)
+	require.NoError(t, a.Verify(t.Context(), RootName, password))
+}
+
+func TestSeedRootWithAPassword(t *testing.T) {
+	path, dir := rootDir(t)
+	a, u := newTest(t)
+	done, err := a.SeedRoot(t.Context(), u, dir, "given", time.Now(), rand.Reader)
+	require.NoError(t, err)
+	require.Equal(t, RootFromGiven, done)
+	require.NoError(t, a.Verify(t.Context(), RootName, "given"))
+	require.NoFileExists(t, filepath.Join(path, PasswordFile))
+
+	u.remove(RootName)
+	_, err = a.SeedRoot(t.Context(), u, dir, strings.Repeat("x", 73), time.Now(), rand.Reader)
+	require.ErrorIs(t, err, ErrPassword)
+	require.NotContains(t, err.Error(), "xxx")
+}
+
+func TestSeedRootRefusesAnotherFile(t *testing.T) {
+	path, dir := rootDir(t)
+	a, u := newTest(t)
+	file := filepath.Join(path, PasswordFile)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := a.SeedRoot(t.Context(), u, dir, "", time.Now(), rand.Reader)
+	require.ErrorIs(t, err, ErrPassword)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Empty(t, text) // never overwritten
+
+	require.NoError(t, os.WriteFile(file, []byte("mine\r\n"), 0o600))
+	_, err = a.SeedRoot(t.Context(), u, dir, "", time.Now(), rand.Reader)
+	require.NoError(t, err)
+	require.NoError(t, a.Verify(t.Context(), RootName, "mine"))
+}
+
+func TestSeedRootNeedsRandomness(t *testing.T) {
+	path, dir := rootDir(t)
+	a, u := newTest(t)
+	_, err := a.SeedRoot(t.Context(), u, dir, "", time.Now(), bytes.NewReader([]byte("short")))
+	require.Error(t, err)
+	require.NoFileExists(t, filepath.Join(path, PasswordFile))
+	require.Empty(t, u.all)
+	require.NoError(t, os.WriteFile(filepath.Join(path, passwordDraft), []byte("left by a crash"), 0o600))
+	_, err = a.SeedRoot(t.Context(), raced{u}, dir, "", time.Now(), rand.Reader)
+	require.NoError(t, err)
+}
+
+// raced is a store in which another node makes the user first.
+type raced struct{ *users }
+
+func (raced) CreateUser(metastore.User) error { return metastore.ErrUserExists }
