@@ -23,7 +23,7 @@ import (
 
 // node is a real engine on the real disk behind the handler under test.
 type node struct {
-	t      *testing.T
+	t      testing.TB
 	engine *engine.Engine
 	server *Server
 	disk   *failingFS
@@ -32,7 +32,7 @@ type node struct {
 	http   *http.Client
 }
 
-func newNode(t *testing.T, o Options) *node {
+func newNode(t testing.TB, o Options) *node {
 	t.Helper()
 	n := &node{t: t, disk: &failingFS{}}
 	e, err := engine.Open(t.TempDir(), engine.Options{Env: env.OS().WithFS(n.disk), Listener: n.listen})
@@ -78,7 +78,7 @@ func (n *node) do(method, path string, body []byte, headers ...string) reply {
 	return readReply(n.t, resp)
 }
 
-func readReply(t *testing.T, resp *http.Response) reply {
+func readReply(t testing.TB, resp *http.Response) reply {
 	t.Helper()
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -149,7 +149,7 @@ type served struct {
 	inside atomic.Int32 // requests that the handler has begun
 }
 
-func newServed(t *testing.T, o Options) *served {
+func newServed(t testing.TB, o Options) *served {
 	t.Helper()
 	s := &served{node: newNode(t, o), result: make(chan error, 1)}
 	next := s.server.routes
@@ -194,6 +194,7 @@ func (s *served) stopped() error {
 type failingFS struct {
 	vfs.OS
 	failSync atomic.Bool
+	skipSync atomic.Bool // for tests that do not care
 }
 
 var errDisk = errors.New("the disk at /secret/path is broken")
@@ -234,6 +235,9 @@ type failingFile struct {
 func (f failingFile) Sync() error {
 	if f.fs.failSync.Load() {
 		return errDisk
+	}
+	if f.fs.skipSync.Load() {
+		return nil
 	}
 	return f.File.Sync()
 }
