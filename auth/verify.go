@@ -3,22 +3,11 @@ package auth
 import (
 	"context"
 	"crypto/subtle"
-	"net/http"
 
 	"golang.org/x/crypto/bcrypt"
 
 	"narad/metastore"
 )
-
-// Authenticate returns the user whose credentials a request carries, in HTTP Basic. Errors: ErrCredentials, ErrTooMany, and that of
-// the request's context when the client left.
-func (a *Authenticator) Authenticate(r *http.Request) (user string, err error) {
-	name, password, ok := r.BasicAuth()
-	if !ok {
-		return "", ErrCredentials
-	}
-	return name, a.Verify(r.Context(), name, password)
-}
 
 // Verify returns nil if a password is that of a user. Errors: ErrCredentials, ErrTooMany, and that of ctx.
 func (a *Authenticator) Verify(ctx context.Context, name, password string) error {

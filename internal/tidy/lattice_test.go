@@ -26,12 +26,14 @@ env < env/envtest # the suite of every world knows none of them
 env, record < wal, segment # each log owns its files alone; siblings meet in engine only
 env, record < inflight, committer # leases and offsets are tested without each other; siblings meet in engine only
 env < metastore # names of topics are kept without knowing what a topic does
+NONE < schema # documents and messages are bytes; whose they are does not matter
+metastore < auth # who a user is, and what it may do, without a socket
 metastore < metastore/metastoretest # the suite of every metastore knows none of them
 metastore < metastore/raft # the replicated metastore is real: goroutines, sockets, clocks; only programs know it
 wal, segment, inflight, committer, metastore, internal/cleanmark < engine # the engine runs inside the simulator: no socket, no simulator, no front
 wal, segment, committer, metastore, internal/cleanmark < inspect # files are read without a broker, in the words of their owners; it runs nothing
 engine < cluster # nodes meet above the engine of each; the front is above both
-engine, cluster < server # a front is thin and real: nothing of the simulator is in production
+engine, cluster, schema, auth < server # a front is thin and real: nothing of the simulator is in production
 server < observe # it hears the engine and the server; neither knows who listens
 NONE < conformance # a black box is judged by who knows nothing of its inside
 NONE < client # a client speaks HTTP and shares no code with what it talks to
@@ -62,6 +64,7 @@ NONE < internal/tidy # rules read sources, not packages
 const outside = `
 vfs # the files of the system
 server, client # the front: sockets
+schema # net/url decodes the places that references name; nothing is opened
 observe # handlers of the front; the variables that turn traces on
 metastore/raft # files of its libraries, sockets
 conformance # a client that judges
