@@ -260,21 +260,22 @@ func (f *files) fit(at position) (restore bool, err error) {
 	return newest > at.index, nil
 }
 
-// voters returns the newest configuration.
-func (f *files) voters() (servers []hraft.Server, err error) {
+// voters returns the newest configuration. Behind a snapshot that came from another voter the log may have a hole, so only what
+// follows the newest snapshot is looked at.
+func (f *files) voters() ([]hraft.Server, error) {
 	snapshots, err := f.snapshots.List()
 	if err != nil {
 		return nil, err
 	}
+	var newest hraft.SnapshotMeta
 	if len(snapshots) > 0 {
-		servers = snapshots[0].Configuration.Servers
+		newest = *snapshots[0]
 	}
-	first, err1 := f.logs.FirstIndex()
-	last, err2 := f.logs.LastIndex()
-	if err := errors.Join(err1, err2); err != nil {
+	last, err := f.logs.LastIndex()
+	if err != nil {
 		return nil, err
 	}
-	for i := last; i >= first && i > 0; i-- {
+	for i := last; i > newest.Index; i-- {
 		var l hraft.Log
 		if err := f.logs.GetLog(i, &l); err != nil {
 			return nil, fmt.Errorf("entry %d of %s: %w", i, logFile, err)
@@ -283,7 +284,7 @@ func (f *files) voters() (servers []hraft.Server, err error) {
 			return hraft.DecodeConfiguration(l.Data).Servers, nil
 		}
 	}
-	return servers, nil
+	return newest.Configuration.Servers, nil
 }
 
 // identity returns the name of this node among the voters.
