@@ -81,6 +81,8 @@ func appendOutgoing(dst []byte, m Outgoing) []byte {
 	}
 	switch {
 	case len(m.Key) == 0:
+	case isPlainText(m.Key):
+		dst = append(append(append(dst, `,"key":"`...), m.Key...), '"')
 	case utf8.Valid(m.Key):
 		quoted, err := json.Marshal(string(m.Key))
 		if err != nil {
@@ -94,6 +96,16 @@ func appendOutgoing(dst []byte, m Outgoing) []byte {
 		dst = strconv.AppendInt(append(dst, `,"partition":`...), int64(*m.Partition), 10)
 	}
 	return append(dst, '}')
+}
+
+// isPlainText reports whether a key needs no escapes: that is most of them.
+func isPlainText(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // isPlainJSON reports whether a payload may be sent as it is and is stored so: an object or an array, without white space

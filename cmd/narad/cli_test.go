@@ -66,7 +66,7 @@ func TestTopicCommands(t *testing.T) {
 	r = narad("", s, "topic", "info", "orders")
 	require.Equal(t, 0, r.status, r.stderr)
 	require.Contains(t, r.stdout, "retention        168h0m0s\n")
-	require.Contains(t, r.stdout, "PARTITION  OLDEST  NEXT  STATUS\n0          0       0     ok\n")
+	require.Contains(t, r.stdout, "PARTITION  OLDEST  NEXT  SIZE  STATUS\n0          0       0     0 B   ok\n")
 
 	r = narad("", s, "topic", "add", "ORDERS")
 	require.Equal(t, 1, r.status)
@@ -145,6 +145,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 // Wrong usage is status 2 and says what is right.
 func TestUsage(t *testing.T) {
+	t.Setenv("NARAD_CONFIG_DIR", t.TempDir())
 	for _, c := range []struct {
 		args string
 		want string
@@ -156,6 +157,40 @@ func TestUsage(t *testing.T) {
 		{"topic add a b", "takes the name of one topic"},
 		{"topic add a --partitions=x", "invalid argument"},
 		{"topic add a --visibility=1us", "1ms"},
+		{"topic add a --visibility=0s", "1ms"},
+		{"topic add a --retention=1h0.5ms", "whole milliseconds"},
+		{"topic edit a", "nothing is to be changed"},
+		{"topic edit a --visibility=1m", "cannot be changed"},
+		{"topic edit a --schema-base-version=1", "goes with --schema"},
+		{"topic wait a b", "one of them"},
+		{"topic wait a b --lag-zero --source-drained", "one of them"},
+		{"topic wait a b --lag-zero --interval=0s", "--interval"},
+		{"topic skip a b --partition=1", "--partition and --offset"},
+		{"pub t m --count=0", "--count"},
+		{"pub t m --rate=-1", "--rate"},
+		{"sub t --from=3", "--from goes with --peek"},
+		{"sub t --peek --no-ack", "leave out --no-ack"},
+		{"sub t --peek --from=3", "needs --partition"},
+		{"sub t --peek --partition=1 --from=-3", "allowed are oldest, newest, and an offset"},
+		{"replay t", "needs --partition"},
+		{"replay t --partition=1 --from=x", "allowed are oldest"},
+		{"bench t --count=0", "--count"},
+		{"bench t --size=0", "--size"},
+		{"bench t --size=1048577", "--size"},
+		{"bench t --workers=0", "--workers"},
+		{"bench t --batch=1001", "--batch"},
+		{"user add u --grant=produce", "needs topics"},
+		{"user add u --grant=destroy:x", "allowed are produce:TOPICS"},
+		{"user add u --grant=admin:x", "admin takes no topics"},
+		{"user grant u --grant=:x", "allowed are"},
+		{"ctx add c", "needs --server"},
+		{"ctx add c -s nowhere", "is not the URL"},
+		{"ctx add", "takes one name"},
+		{"--ctx=absent topic ls", "no context"},
+		{"-p x --password-stdin topic ls", "not both"},
+		{"cluster decommission n --dry-run --cancel", "not both"},
+		{"cluster moves abort t", "a topic and a partition"},
+		{"remote add r --ca-file=x --no-ca", "not both"},
 		{"pub", "takes a topic"},
 		{"pub t m -f x", "not both"},
 		{"sub", "takes the name"},
@@ -188,7 +223,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	for _, args := range []string{"", "help", "--help", "serve --help", "server", "topic", "server start --help"} {
+	for _, args := range []string{"", "help", "--help", "serve --help", "server", "topic", "server start --help", "user", "ctx", "cluster", "remote", "completion"} {
 		r := narad("", strings.Fields(args)...)
 		require.Equal(t, 0, r.status, "%s: %s", args, r.stderr)
 		require.Contains(t, r.stdout, "Usage:", args)
@@ -197,6 +232,11 @@ func TestHelpAndVersion(t *testing.T) {
 	require.Contains(t, narad("", "help").stdout, exitSection)
 	require.Contains(t, narad("", "serve", "--help").stdout, exitSection)
 	require.True(t, strings.HasPrefix(narad("", "version").stdout, "narad "))
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		r := narad("", "completion", shell)
+		require.Equal(t, 0, r.status)
+		require.Contains(t, r.stdout, "narad")
+	}
 }
 
 // endsWith runs the server command to its end, in dir, and returns its status and what it said.

@@ -3,14 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	worldenv "narad/env"
 	"narad/inspect"
@@ -44,7 +40,7 @@ func (a *app) inspectCommand() *cobra.Command {
 				return usageError{err}
 			}
 			progress := newProgress(a.stderr)
-			o.Progress = progress.show
+			o.Progress = progress.bytes
 			report, err := inspect.Run(worldenv.OS(), path, o)
 			progress.clear()
 			if err != nil {
@@ -91,41 +87,4 @@ func cannotInspect(path string, err error) error {
 		err = fmt.Errorf("%s: %w; run this as the user that owns the data directory", path, err)
 	}
 	return exitError{err, exitUsage}
-}
-
-// progress shows on a terminal how far a long reading has come.
-type progress struct {
-	w     io.Writer // nil: nobody watches
-	began time.Time
-	last  time.Time
-	shown bool
-}
-
-const (
-	progressAfter = time.Second
-	progressEvery = 200 * time.Millisecond
-)
-
-func newProgress(w io.Writer) *progress {
-	p := &progress{began: time.Now()}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.w = w
-	}
-	return p
-}
-
-func (p *progress) show(done, total int64, file string) {
-	now := time.Now()
-	if p.w == nil || now.Sub(p.began) < progressAfter || now.Sub(p.last) < progressEvery {
-		return
-	}
-	p.last, p.shown = now, true
-	rate := float64(done) / (1 << 20) / now.Sub(p.began).Seconds()
-	fmt.Fprintf(p.w, "\r\x1b[K%3d%% of %.1f MiB, %.0f MiB/s, %.60s", done*100/max(total, 1), float64(total)/(1<<20), rate, file)
-}
-
-func (p *progress) clear() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
 }

@@ -1,16 +1,22 @@
 // Command narad runs a Narad server, talks to one, and reads its files.
 //
-//	narad serve                  run a server
-//	narad server start --dev     run a development server
-//	narad topic add|ls|info      make and look at topics
-//	narad pub, narad sub         produce and consume messages
-//	narad inspect                read the files of a data directory
-//	narad version
+//	narad serve                        run a server
+//	narad server start --dev           run a development server
+//	narad server report                what a server holds, by topic
+//	narad topic add|ls|info|edit|…     make, look at, change and delete topics
+//	narad pub, sub, replay, bench      messages
+//	narad user add|grant|ls|rm|passwd  users
+//	narad ctx add|select|ls|rm         servers by name
+//	narad cluster, narad remote        nodes and links, as far as the server has them
+//	narad inspect                      read the files of a data directory
+//	narad version, narad completion
 //
-// Exit status: 0 success; 1 the operation failed; 2 wrong usage; 3 a second signal cut a graceful stop short.
+// Exit status: 0 success; 1 the operation failed; 2 wrong usage; 3 a second signal cut a graceful stop short. The commands
+// inspect and topic wait give 2 another meaning; their help says which.
 //
-// Files: main.go, serve.go (the server commands), process.go (one server from start to stop), topic.go, pub.go,
-// sub.go, inspect.go.
+// Files: main.go; serve.go (the server commands), node.go (one node: its parts, in order), process.go (signals, listeners, logs);
+// connect.go (which server, as whom), contexts.go; topic.go, schema.go, children.go, report.go, pub.go, sub.go, replay.go,
+// bench.go, user.go, cluster.go (other commands that talk to a server); inspect.go; terminal.go (progress, prompts, tables).
 package main
 
 import (
@@ -21,8 +27,6 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-
-	"narad/client"
 )
 
 // Exit statuses.
@@ -85,7 +89,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	server         string // --server
+	global         globalFlags
 }
 
 func (a *app) root() *cobra.Command {
@@ -96,22 +100,26 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          showHelp,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.PersistentFlags().StringVarP(&a.server, "server", "s", env("NARAD_ADDR", client.DefaultServer),
-		"server to talk to (NARAD_ADDR)")
-	root.AddCommand(a.serveCommand(), a.serverCommand(), a.topicCommand(), a.pubCommand(), a.subCommand(), a.versionCommand())
-	root.AddCommand(a.inspectCommand())
+	a.global.add(root.PersistentFlags())
+	root.AddCommand(
+		a.serveCommand(), a.serverCommand(),
+		a.topicCommand(), a.pubCommand(), a.subCommand(), a.replayCommand(), a.benchCommand(),
+		a.userCommand(), a.contextCommand(), a.clusterCommand(), a.remoteCommand(),
+		a.inspectCommand(), a.versionCommand(),
+	)
 	return root
 }
 
-// env returns a variable of the environment, or a default when it is not set.
-func env(name, otherwise string) string {
-	if v, ok := os.LookupEnv(name); ok {
-		return v
-	}
-	return otherwise
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: showHelp}
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
 // noArgs and args check the number of arguments; what they refuse is wrong usage.
@@ -131,15 +139,6 @@ func args(least, most int, names string) cobra.PositionalArgs {
 	}
 }
 
-// client returns a client of the server that the command line names.
-func (a *app) client() (*client.Client, error) {
-	c, err := client.New(a.server, client.Options{Name: "narad-cli"})
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return c, nil
-}
-
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
@@ -150,16 +149,24 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// version is what the build knows of itself.
+// version is what the build knows of itself: the module's version, the commit, whether there were changes on top of it, and Go's.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "(unknown)"
 	}
 	text := info.Main.Version
+	settings := map[string]string{}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			text += " " + s.Value
+		settings[s.Key] = s.Value
+	}
+	if revision := settings["vcs.revision"]; revision != "" {
+		text += " " + revision
+		if settings["vcs.modified"] == "true" {
+			text += " (modified)"
+		}
+		if settings["vcs.time"] != "" {
+			text += " " + settings["vcs.time"]
 		}
 	}
 	return text + " " + info.GoVersion

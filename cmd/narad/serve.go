@@ -155,12 +155,7 @@ func (a *app) checkedConfig(c *config.Loaded) error {
 }
 
 func (a *app) serverCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "server", Short: "Run a development server; report on a server", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.serverStartCommand())
-	return cmd
+	return group("server", "Run a development server; report on a server", a.serverStartCommand(), a.serverReportCommand())
 }
 
 func (a *app) serverStartCommand() *cobra.Command {

@@ -33,6 +33,8 @@ type subscription struct {
 func (a *app) subCommand() *cobra.Command {
 	s := subscription{app: a}
 	var partition int
+	var peek bool
+	var from string
 	cmd := &cobra.Command{
 		Use:   "sub TOPIC",
 		Short: "Consume messages and print them",
@@ -40,18 +42,33 @@ func (a *app) subCommand() *cobra.Command {
 
     [p<partition> @<offset>] key=<key> <time> <payload>
 
-and acknowledge it once it is printed.`,
+and acknowledge it once it is printed.
+
+With --peek nothing is consumed: the records of all partitions, or of one, are read as they are, from --from on, and new ones as
+they come.`,
 		Args: args(1, 1, "the name of one topic"),
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
+			switch {
+			case s.count < 0:
+				return usagef("--count is %d, allowed is 0 and more", s.count)
+			case cmd.Flags().Changed("from") && !peek:
+				return usagef("--from goes with --peek")
+			case peek && s.noAck:
+				return usagef("--peek acknowledges nothing: leave out --no-ack")
+			}
+			s.topic, s.partition = names[0], given(cmd.Flags(), "partition", partition)
+			start, err := startOf(from, s.partition != nil)
+			if err != nil {
+				return err
+			}
 			if s.client, err = a.client(); err != nil {
 				return err
 			}
-			if s.count < 0 {
-				return usagef("--count is %d, allowed is 0 and more", s.count)
-			}
-			s.topic, s.partition = names[0], partitionFlag(cmd, partition)
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			if peek {
+				return s.peek(ctx, start)
+			}
 			return s.run(ctx)
 		},
 	}
@@ -60,6 +77,8 @@ and acknowledge it once it is printed.`,
 	f.BoolVar(&s.noAck, "no-ack", false, "do not acknowledge: the messages come again when their lease ends")
 	f.BoolVar(&s.raw, "raw", false, "print the payloads only, each as it is and a line feed")
 	f.IntVar(&s.count, "count", 0, "stop after that many messages (default: never)")
+	f.BoolVar(&peek, "peek", false, "look at messages without consuming them")
+	f.StringVar(&from, "from", "oldest", "with --peek: oldest, newest, or an offset of --partition")
 	return cmd
 }
 
@@ -85,7 +104,7 @@ func (s *subscription) run(ctx context.Context) error {
 
 // handle prints a message and then acknowledges it, also when an interrupt has come meanwhile: it was printed.
 func (s *subscription) handle(m *client.Message) error {
-	if err := s.print(m); err != nil {
+	if err := s.app.printMessage(m, s.raw); err != nil {
 		return err
 	}
 	if s.noAck {
@@ -93,18 +112,18 @@ func (s *subscription) handle(m *client.Message) error {
 	}
 	err := s.client.Ack(context.Background(), s.topic, m.Handle)
 	if errors.Is(err, client.ErrLeaseLost) {
-		fmt.Fprintf(s.app.stderr, "narad: the lease of [p%d @%d] ended before its acknowledgement; the message may come again\n", m.Partition, m.Offset)
+		s.app.note("the lease of [p%d @%d] ended before its acknowledgement; the message may come again", m.Partition, m.Offset)
 		return nil
 	}
 	return err
 }
 
-func (s *subscription) print(m *client.Message) error {
-	if s.raw {
-		_, err := s.app.stdout.Write(append(m.Payload, '\n'))
+func (a *app) printMessage(m *client.Message, raw bool) error {
+	if raw {
+		_, err := a.stdout.Write(append(m.Payload, '\n'))
 		return err
 	}
-	return s.app.print("[p%d @%d] %s%s %s\n", m.Partition, m.Offset, keyText(m.Key), m.Time.UTC().Format(time.RFC3339), m.Payload)
+	return a.print("[p%d @%d] %s%s %s\n", m.Partition, m.Offset, keyText(m.Key), m.Time.UTC().Format(time.RFC3339), m.Payload)
 }
 
 func keyText(key []byte) string {
