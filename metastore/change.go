@@ -223,7 +223,7 @@ func (c *Change) checkUser(in contents) error {
 		if now.Root {
 			return fmt.Errorf("%w grant: those of the root user are fixed", ErrInvalid)
 		}
-		return checkGrants(c.User.Grants)
+		return ValidateGrants(c.User.Grants)
 	}
 	if now.Root {
 		return fmt.Errorf("%w user: the root user cannot be deleted", ErrInvalid)

@@ -89,7 +89,7 @@ func (u *userRecord) check() error {
 	if err := checkHash(u.PasswordHash); err != nil {
 		return err
 	}
-	return checkGrants(u.Grants)
+	return ValidateGrants(u.Grants)
 }
 
 func checkHash(hash []byte) error {
@@ -99,7 +99,8 @@ func checkHash(hash []byte) error {
 	return nil
 }
 
-func checkGrants(grants []Grant) error {
+// ValidateGrants returns an error that wraps ErrInvalid unless a user may have these grants.
+func ValidateGrants(grants []Grant) error {
 	for _, g := range grants {
 		switch g.Action {
 		case ActionProduce, ActionConsume, ActionCreate:

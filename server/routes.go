@@ -22,7 +22,7 @@ func (s *Server) newMux() *http.ServeMux {
 
 // table returns all routes.
 func (s *Server) table() []route {
-	return slices.Concat(s.nodeRoutes(), s.messageRoutes(), s.topicRoutes(), s.childRoutes(), s.clusterRoutes())
+	return slices.Concat(s.nodeRoutes(), s.messageRoutes(), s.topicRoutes(), s.schemaRoutes(), s.userRoutes(), s.childRoutes(), s.clusterRoutes())
 }
 
 // Routes returns the patterns of all routes that a server without options has.

@@ -93,8 +93,9 @@ type Server struct {
 	routes http.Handler
 
 	consumes, produces *caps
-	producing          atomic.Int64 // produces in flight
-	batchBodies        *budget      // nil: without a bound
+	producing          atomic.Int64  // produces in flight
+	batchBodies        *budget       // nil: without a bound
+	ownPasswords       lazyPasswords // of users, while security is off
 
 	stopping context.Context // done once a stop has begun
 	stop     context.CancelFunc
