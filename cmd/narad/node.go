@@ -15,6 +15,8 @@ import (
 
 	"narad/config"
 	"narad/engine"
+	"narad/metastore/raft"
+	"narad/observe"
 	"narad/record"
 	"narad/server"
 )
@@ -26,8 +28,13 @@ type node struct {
 	shownDir string // the data directory as the user would write it
 	logger   *slog.Logger
 	version  string
+	started  time.Time
 
 	listeners struct{ main, metrics, pprof net.Listener }
+	observer  *observe.Observer
+	meta      *raft.Store
+	engine    *engine.Engine
+	server    *server.Server
 	closers   []closer
 }
 
@@ -40,28 +47,70 @@ type closer struct {
 // run serves until ctx ends: listen, so that a taken port is found before the data is touched; recover the data; serve;
 // stop; close the data. Connections that arrive during the recovery wait in the backlog.
 func (n *node) run(ctx context.Context) (err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	defer func() { err = errors.Join(err, n.closeAll()) }()
-	if n.config.Security.Enabled && !config.Loopback(n.config.HTTP.Addr) {
-		return usagef("http.addr is %q, but this version has no authentication and listens on loopback addresses only: "+
-			"use 127.0.0.1, ::1 or localhost as the host", n.config.HTTP.Addr)
-	}
 	n.limitMemory()
-	if err := n.listen(); err != nil {
+	for _, open := range []func() error{
+		n.listen, n.openObserver, func() error { return n.openMetastore(fail) }, n.openEngine, n.openServer,
+	} {
+		if err := open(); err != nil {
+			return err
+		}
+	}
+	n.serveSide(n.listeners.metrics, n.server.OpsHandler())
+	n.serveSide(n.listeners.pprof, profiler())
+	n.logger.Info("serving", "addr", n.listeners.main.Addr().String(), "data_dir", n.shownDir, "node", n.config.Cluster.NodeID,
+		"security", n.config.Security.Enabled, "version", n.version)
+	err = n.server.Serve(ctx, n.listeners.main)
+	n.logger.Info("stopping")
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(err, cause)
+	}
+	return err
+}
+
+// openObserver opens metrics, log lines of events, and the status page. It hears the engine's last event.
+func (n *node) openObserver() (err error) {
+	n.observer, err = observe.New(observe.Config{
+		DataDir: n.config.Storage.DataDir, CommitInterval: n.config.Storage.CommitInterval, Logger: n.logger,
+		Version: n.version, Node: n.config.Cluster.NodeID, Raft: n.raftStatus, Started: n.started,
+	})
+	if err != nil {
 		return err
 	}
-	events := server.NewEventLog(n.logger)
-	n.onClose("", func() error { events.Close(); return nil })
-	e, err := engine.Open(n.config.Storage.DataDir, n.engineOptions(events.Listen))
+	n.onClose("what was observed was not written in full", n.observer.Close)
+	return nil
+}
+
+// openMetastore opens what the node knows of topics and users. When it stops for good, fail ends the node.
+func (n *node) openMetastore(fail context.CancelCauseFunc) error {
+	c := n.config.Cluster
+	meta, err := raft.Open(n.config.Storage.DataDir, raft.Config{
+		NodeID: c.NodeID, SnapshotThreshold: uint64(c.SnapshotThreshold), SnapshotInterval: c.SnapshotInterval,
+		TrailingLogs: uint64(c.TrailingLogs), Logger: n.logger,
+		OnStop: func(err error) { fail(fmt.Errorf("the metastore has stopped: %w", err)) },
+	})
 	if err != nil {
 		return n.openError(err)
 	}
-	n.onClose("the data directory was not closed cleanly; acked messages may be delivered again", e.Close)
-	s := server.New(e, n.serverOptions())
-	n.serveSide(n.listeners.pprof, profiler())
-	n.logger.Info("serving", "addr", n.listeners.main.Addr().String(), "data_dir", n.shownDir, "version", n.version)
-	err = s.Serve(ctx, n.listeners.main)
-	n.logger.Info("stopping")
-	return err
+	n.meta = meta
+	n.onClose("the metastore was not closed cleanly", meta.Close)
+	return nil
+}
+
+func (n *node) openEngine() (err error) {
+	if n.engine, err = engine.Open(n.config.Storage.DataDir, n.engineOptions()); err != nil {
+		return n.openError(err)
+	}
+	n.onClose("the data directory was not closed cleanly; acked messages may be delivered again", n.engine.Close)
+	n.observer.Start(n.engine)
+	return nil
+}
+
+func (n *node) openServer() error {
+	n.server = server.New(n.engine, n.serverOptions())
+	return nil
 }
 
 // onClose has a part closed at the end. A failure is reported as trouble.
@@ -94,14 +143,16 @@ func (n *node) limitMemory() {
 }
 
 // engineOptions are those of the configuration.
-func (n *node) engineOptions(listen func(engine.Event)) engine.Options {
+func (n *node) engineOptions() engine.Options {
 	s := n.config.Storage
 	return engine.Options{
+		Metastore:      n.meta,
 		CommitInterval: s.CommitInterval,
 		WALPreallocate: s.WALPrealloc,
 		IdleAfter:      orNever(s.IdleEviction),
 		Codec:          map[string]record.Codec{"none": record.CodecNone, "zstd": record.CodecZstd}[s.Codec],
-		Listener:       listen,
+		Listener:       n.observer.Listen,
+		Coarse:         n.observer.Coarse(),
 	}
 }
 
@@ -114,20 +165,44 @@ func orNever(d time.Duration) time.Duration {
 	return d
 }
 
-// serverOptions are those of the configuration.
+// serverOptions are those of the configuration, and the parts of the node.
 func (n *node) serverOptions() server.Options {
-	h := n.config.HTTP
+	h, t := n.config.HTTP, n.config.Topic
 	return server.Options{
-		MaxConsumeWait:     h.ConsumeWait(),
-		DefaultRetentionMs: n.config.Topic.DefaultRetentionMs,
-		MaxHeaderBytes:     h.MaxHeaderBytes,
-		MaxConnections:     orUnlimited(h.MaxConnections),
-		ReadTimeout:        h.ReadTimeout,
-		WriteTimeout:       h.WriteTimeout,
-		IdleTimeout:        h.IdleTimeout,
-		Grace:              h.ShutdownGrace,
-		Logger:             n.logger,
+		MaxConsumeWait:         h.ConsumeWait(),
+		DefaultPartitions:      t.DefaultPartitions,
+		MaxPartitions:          t.MaxPartitions,
+		DefaultRetentionMs:     orBelow(t.DefaultRetentionMs),
+		DefaultVisibility:      time.Duration(t.DefaultVisibilityMs) * time.Millisecond,
+		DefaultMaxInFlight:     t.DefaultMaxInFlight,
+		DefaultMaxAckedAhead:   t.DefaultMaxAckedAhead,
+		NodeID:                 n.config.Cluster.NodeID,
+		NodeAddr:               n.config.Cluster.Addr,
+		MaxConsumesPerIdentity: orBelow(h.MaxConsumes),
+		MaxProducesPerIdentity: orBelow(h.MaxProduces),
+		MaxBatchBodyBytes:      orBelow(h.MaxBatchBytes),
+		MaxHeaderBytes:         h.MaxHeaderBytes,
+		MaxConnections:         orUnlimited(h.MaxConnections),
+		ReadTimeout:            h.ReadTimeout,
+		WriteTimeout:           h.WriteTimeout,
+		IdleTimeout:            h.IdleTimeout,
+		Grace:                  h.ShutdownGrace,
+		Observer:               n.observer,
+		Metrics:                n.observer.Handler(),
+		MetricsOpen:            h.MetricsOpen,
+		MetricsAway:            h.MetricsAddr != "",
+		StatusPage:             n.observer.ServeStatus,
+		Ready:                  n.meta.Ready,
+		Logger:                 n.logger,
 	}
+}
+
+// orBelow is a value of the configuration, where 0 is no limit; the server's options say that by a value below 0.
+func orBelow[T int | int64](limit T) T {
+	if limit == 0 {
+		return -1
+	}
+	return limit
 }
 
 // orUnlimited is a limit of the configuration, where 0 is none.
@@ -136,6 +211,21 @@ func orUnlimited(limit int) int {
 		return math.MaxInt32
 	}
 	return limit
+}
+
+// raftStatus is the metastore's state for the metrics; before it is open there is nothing to tell.
+func (n *node) raftStatus() observe.RaftStatus {
+	if n.meta == nil {
+		return observe.RaftStatus{State: "shutdown"}
+	}
+	s := n.meta.Status()
+	return observe.RaftStatus{
+		State: s.State, Term: s.Term, LastIndex: s.LastLogIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
+		FSMPending: uint64(s.FSMPending), HasLeader: s.HasLeader, LastContact: s.LastContact, Voters: s.Voters, Nonvoters: s.NonVoters,
+		MetastoreBytes: s.ReplicaBytes, MetastoreApplied: s.DurableIndex, ApplyStopped: s.Stopped != nil,
+		ApplyErrors:   map[string]uint64{"storage": s.StorageErrors, "unknown_entry_type": s.UnknownEntries, "undecodable": s.UndecodedEntries},
+		SnapshotBytes: s.SnapshotBytes, SnapshotFailures: s.SnapshotFailures, SnapshotCount: s.Snapshots, SnapshotSeconds: s.SnapshotDuration.Seconds(),
+	}
 }
 
 // serveSide serves a handler on a listener of its own until the node ends. Without a listener it does nothing.

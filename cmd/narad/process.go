@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"narad/config"
 	"narad/vfs"
@@ -18,7 +19,7 @@ import (
 
 // serve runs one server until a signal.
 func (a *app) serve(c *config.Loaded, shownDir string) error {
-	n := &node{config: c, shownDir: shownDir, logger: newLogger(a, c.Log), version: version()}
+	n := &node{config: c, shownDir: shownDir, logger: newLogger(a, c.Log), version: version(), started: time.Now()}
 	for _, w := range c.Warnings {
 		n.logger.Warn("configuration: " + w)
 	}
