@@ -48,6 +48,8 @@ type Cell struct {
 	Idle     float64        `json:"commits_beside_idle"` // in the same cell, before and after
 	Syncs    float64        `json:"syncs_per_second"`
 	OwnSyncs float64        `json:"committer_syncs_per_second"`
+	First    time.Duration  `json:"first_tick_ns"` // the longest until each partition had its first window
+	Close    time.Duration  `json:"close_ns"`      // with every partition changed
 	Bytes    float64        `json:"bytes_per_second"`
 	OwnBytes float64        `json:"committer_bytes_per_second"`
 }
@@ -84,8 +86,15 @@ func (o Options) measure(c Cell) (Cell, error) {
 	if err != nil {
 		return c, errors.Join(err, design.Close())
 	}
-	err = o.fill(&c, m, design, prod, files)
-	return c, errors.Join(err, prod.close(), design.Close())
+	err = errors.Join(o.fill(&c, m, design, prod, files), prod.close())
+	for i := range m.parts {
+		m.ack(i)
+		design.Dirty(i)
+	}
+	start := time.Now()
+	err = errors.Join(err, design.Close())
+	c.Close = time.Since(start)
+	return c, err
 }
 
 // fill measures a cell: produces alone, produces beside acks, produces alone.
@@ -98,6 +107,7 @@ func (o Options) fill(c *Cell, m *meter, design persister, prod *producers, file
 	if err != nil {
 		return err
 	}
+	c.First = m.longestTick()
 	time.Sleep(c.Design.T) // the last acks reach the page cache
 	idle, err := prod.run(alone)
 	if err != nil {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -98,4 +99,14 @@ func (m *meter) windowCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.windows
+}
+
+// longestTick returns the longest tick so far.
+func (m *meter) longestTick() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.ticks) == 0 {
+		return 0
+	}
+	return time.Duration(slices.Max(m.ticks))
 }

@@ -17,6 +17,14 @@ type MatrixOptions struct {
 	Server   func() (*Server, error) // starts one
 }
 
+// Titles of what Matrix returns; the data of each is a list of Result.
+const (
+	EmbeddedTitle = "Embedded engine, closed loop"
+	HTTPTitle     = "Over HTTP, closed loop"
+	LatencyTitle  = "End to end to a parked consumer, open loop over HTTP"
+	IdleTitle     = "Idle, with parked consumers"
+)
+
 // Matrix makes the runs of the benchmark report.
 func Matrix(o MatrixOptions) ([]report.Section, error) {
 	var all []report.Section
@@ -55,7 +63,7 @@ func (o MatrixOptions) scaled(specs []Spec) []Spec {
 }
 
 func (o MatrixOptions) embedded() (report.Section, error) {
-	s := NewSection("Embedded engine, closed loop")
+	s := NewSection(EmbeddedTitle)
 	var specs []Spec
 	for _, n := range []int{1, 16, 64, 256} {
 		specs = append(specs, Spec{Mode: Produce, Clients: n})
@@ -77,7 +85,7 @@ func (o MatrixOptions) embedded() (report.Section, error) {
 
 // overHTTP starts a server for each group of runs, so that none inherits another's data.
 func (o MatrixOptions) overHTTP() (report.Section, error) {
-	s := NewSection("Over HTTP, closed loop")
+	s := NewSection(HTTPTitle)
 	for _, specs := range [][]Spec{
 		{{Mode: Produce, Clients: 1}, {Mode: Produce, Clients: 16}, {Mode: Produce, Clients: 64}, {Mode: Produce, Clients: 256}},
 		{{Mode: Produce, Clients: 16, Batch: 100, Size: 256}, {Mode: Drain, Clients: 16, Batch: 100, Size: 256, Messages: 300_000}, {Mode: Drain, Clients: 64}, {Mode: Drain, Clients: 256}},
@@ -95,7 +103,7 @@ func (o MatrixOptions) overHTTP() (report.Section, error) {
 
 // latency is an open loop.
 func (o MatrixOptions) latency() (report.Section, error) {
-	s := NewSection("End to end to a parked consumer, open loop over HTTP")
+	s := NewSection(LatencyTitle)
 	wait := 3 * o.duration()
 	specs := []Spec{
 		{Mode: Full, Clients: 8, Rate: 100, Duration: wait}, {Mode: Full, Clients: 8, Rate: 100, Duration: wait, Elsewhere: 600},
@@ -116,7 +124,7 @@ func (o MatrixOptions) latency() (report.Section, error) {
 }
 
 func (o MatrixOptions) idle() (report.Section, error) {
-	s := NewSection("Idle, with parked consumers")
+	s := NewSection(IdleTitle)
 	err := o.served(&s, []Spec{{Mode: Idle, Clients: 1, Duration: 2 * o.duration()}, {Mode: Idle, Clients: 1, Elsewhere: 600, Duration: 2 * o.duration()}})
 	s.Table = report.Table{Columns: []string{"parked", "cores used"}}
 	if all, ok := s.Data.([]Result); ok {

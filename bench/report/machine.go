@@ -23,15 +23,15 @@ type Machine struct {
 
 // Describe returns the facts of this machine and of the file system of dir, and measures its raw sync latency.
 func Describe(dir string) (Machine, error) {
-	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Revision: revision(), System: runtime.GOOS, CPU: runtime.GOARCH}
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Revision: Revision(), System: runtime.GOOS, CPU: runtime.GOARCH}
 	m.readSystem(dir)
 	var err error
 	m.Sync, err = measureSync(dir)
 	return m, err
 }
 
-// revision is what the build knows of its source.
-func revision() string {
+// Revision is what the build knows of its source, "" when it knows nothing.
+func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

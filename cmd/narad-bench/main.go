@@ -10,7 +10,7 @@
 //
 // Each prints a table and can write JSON and a page with plots.
 //
-// Files: main.go (commands common to all), cadence.go, load.go, floor.go, engine.go, growth.go, sim.go, all.go.
+// Files: main.go (commands common to all), cadence.go, load.go, floor.go, growth.go (engine, too), sim.go, all.go, targets.go.
 package main
 
 import (
@@ -59,7 +59,8 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.quick, "quick", false, "a smoke test: all of it runs, briefly; the figures are worth little")
 	f.StringVar(&a.json, "json", "", "write the figures and the facts of the machine to this file")
 	f.StringVar(&a.html, "html", "", "write a page with plots to this file")
-	root.AddCommand(a.cadenceCommand(), a.trafficCommand(), a.loadCommand())
+	root.AddCommand(a.cadenceCommand(), a.trafficCommand(), a.loadCommand(), a.floorCommand(), a.floorServeCommand(),
+		a.engineCommand(), a.growthCommand(), a.simCommand(), a.allCommand())
 	return root
 }
 

@@ -1,0 +1,525 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"narad/bench/load"
+	"narad/bench/report"
+	"narad/engine"
+	"narad/env"
+	"narad/sim/disk"
+)
+
+// Growth answers how costs grow with what a node holds.
+func Growth(o Options) ([]report.Section, error) {
+	var sections []report.Section
+	for _, part := range []func() (report.Section, error){
+		o.growTopics, o.growPartitions, o.growParked, o.growBacklog, o.growAhead, o.memory, o.startUp,
+	} {
+		s, err := part()
+		if err != nil {
+			return sections, err
+		}
+		sections = append(sections, s)
+	}
+	return sections, nil
+}
+
+// FlatTitles are those of the sections whose costs shall not grow; the data of each is a list of Point.
+var FlatTitles = []string{"Topics that exist", "Partitions that are open", "Parked consumers"}
+
+// Point is the cost of a message at one size.
+type Point struct {
+	Series string  `json:"series"`
+	N      int     `json:"n"`
+	CPU    float64 `json:"cpu_us"`    // of produce, dispatch, consume and ack
+	Wall   float64 `json:"micros"`    // one message after the other
+	Of10   float64 `json:"of_at_ten"` // relative to the smallest size
+}
+
+// growth collects points of one section.
+type growth struct {
+	s     report.Section
+	cpu   report.Plot
+	all   []Point
+	first map[string]float64
+}
+
+func newGrowth(title, x string) *growth {
+	return &growth{
+		s:     report.Section{Title: title, Table: report.Table{Columns: []string{"", x, "CPU µs/message", "relative to the smallest", "µs one by one"}}},
+		cpu:   report.Plot{Title: title, X: x, Y: "CPU µs a message", LogX: true},
+		first: map[string]float64{},
+	}
+}
+
+func (g *growth) add(series string, n int, c cost) {
+	if _, ok := g.first[series]; !ok {
+		g.first[series] = c.cpu
+	}
+	p := Point{series, n, c.cpu, c.wall, c.cpu / g.first[series]}
+	g.all = append(g.all, p)
+	g.s.Table.Add(series, n, p.CPU, p.Of10, p.Wall)
+	g.cpu.Add(series, math.Max(float64(n), 0.5), p.CPU)
+}
+
+func (g *growth) section(notes ...string) report.Section {
+	g.s.Notes, g.s.Data, g.s.Plots = notes, g.all, []report.Plot{g.cpu}
+	return g.s
+}
+
+// cost is what a message takes.
+type cost struct{ cpu, wall float64 } // µs
+
+// costRounds is how often a cost is measured; the least counts, as what disturbs only adds.
+const costRounds = 3
+
+// measureCost calls each for n messages, several times.
+func measureCost(n int, each func(i int) error) (cost, error) {
+	best := cost{math.Inf(1), math.Inf(1)}
+	runtime.GC()
+	for round := range costRounds {
+		begin, cpu := time.Now(), load.OwnCPU()
+		for i := range n {
+			if err := each(round*n + i); err != nil {
+				return best, err
+			}
+		}
+		micro := float64(time.Microsecond) * float64(n)
+		best.cpu = min(best.cpu, float64(load.OwnCPU()-cpu)/micro)
+		best.wall = min(best.wall, float64(time.Since(begin))/micro)
+	}
+	return best, nil
+}
+
+// memoryEngine is an engine on a disk that takes no time, so that what is measured is its work.
+func memoryEngine() (*engine.Engine, error) {
+	return engine.Open("data", engine.Options{Env: env.OS().WithFS(disk.FS(disk.New(disk.Ordered)))})
+}
+
+var growthPayload = []byte(strings.Repeat("x", 256))
+
+// through sends a message to a partition and takes and acks one.
+func through(e *engine.Engine, topic string, partition int32) error {
+	if err := e.Produce(engine.Message{Topic: topic, Partition: partition, Payload: growthPayload}); err != nil {
+		return err
+	}
+	return takeOne(e, topic, partition)
+}
+
+func takeOne(e *engine.Engine, topic string, partition int32) error {
+	d, err := e.Consume(&engine.ConsumeRequest{Topic: topic, Partition: partition, Wait: 20 * time.Second})
+	if err != nil {
+		return err
+	}
+	return e.Ack(topic, d.Handle)
+}
+
+func (o Options) sizes() []int { return pick(o, []int{10, 100}, []int{10, 100, 1000, 10_000}) }
+
+func (o Options) costMessages() int { return pick(o, 100, 2000) }
+
+// growTopics has one topic in use among N.
+func (o Options) growTopics() (report.Section, error) {
+	g := newGrowth(FlatTitles[0], "topics")
+	e, err := memoryEngine()
+	if err != nil {
+		return g.s, err
+	}
+	defer e.Close()
+	made := 0
+	for _, n := range o.sizes() {
+		o.Progress("growth: %d topics", n)
+		for ; made < n; made++ {
+			if _, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprintf("t%06d", made), Partitions: 1}); err != nil {
+				return g.s, err
+			}
+		}
+		c, err := measureCost(o.costMessages(), func(int) error { return through(e, "t000000", 0) })
+		if err != nil {
+			return g.s, err
+		}
+		g.add("one of them in use", n, c)
+	}
+	return g.section("On a disk that takes no time: what is measured is work."), nil
+}
+
+// growPartitions has N open partitions, in topics of 100.
+func (o Options) growPartitions() (report.Section, error) {
+	g := newGrowth(FlatTitles[1], "partitions")
+	e, err := memoryEngine()
+	if err != nil {
+		return g.s, err
+	}
+	defer e.Close()
+	const perTopic = 100
+	topic := func(i int) string { return fmt.Sprintf("t%06d", i/perTopic) }
+	made := 0
+	for _, n := range o.sizes() {
+		o.Progress("growth: %d partitions", n)
+		for ; made < n; made++ {
+			if made%perTopic == 0 {
+				if _, err := e.CreateTopic(engine.TopicSpec{Name: topic(made), Partitions: perTopic}); err != nil {
+					return g.s, err
+				}
+			}
+			if err := through(e, topic(made), int32(made%perTopic)); err != nil { // opens it
+				return g.s, err
+			}
+		}
+		for _, use := range []struct {
+			name string
+			at   func(i int) int
+		}{{"ten of them in use", func(i int) int { return i % 10 }}, {"all in use, in turn", func(i int) int { return i % n }}} {
+			c, err := measureCost(o.costMessages(), func(i int) error { return through(e, topic(use.at(i)), int32(use.at(i)%perTopic)) })
+			if err != nil {
+				return g.s, err
+			}
+			g.add(use.name, n, c)
+		}
+	}
+	return g.section("On a disk that takes no time. A partition that is in use has consumer state to write, so the more are in use, the more is written."), nil
+}
+
+// growParked has N consumers that wait.
+func (o Options) growParked() (report.Section, error) {
+	g := newGrowth(FlatTitles[2], "consumers")
+	for _, same := range []bool{false, true} {
+		for _, n := range append([]int{1}, o.sizes()...) {
+			o.Progress("growth: %d parked consumers", n)
+			c, err := o.parkedCost(n, same)
+			if err != nil {
+				return g.s, err
+			}
+			g.add(map[bool]string{false: "at another topic", true: "at the same topic, in turn"}[same], n, c)
+		}
+	}
+	return g.section("On a disk that takes no time. At the same topic each message goes to the consumer that has waited longest, which acks it and waits again."), nil
+}
+
+func (o Options) parkedCost(n int, same bool) (cost, error) {
+	e, err := memoryEngine()
+	if err != nil {
+		return cost{}, err
+	}
+	defer e.Close()
+	for _, name := range []string{"used", "other"} {
+		if _, err := e.CreateTopic(engine.TopicSpec{Name: name, Partitions: 3}); err != nil {
+			return cost{}, err
+		}
+	}
+	topic := map[bool]string{false: "other", true: "used"}[same]
+	p := parkConsumers(e, topic, n)
+	defer p.stop()
+	time.Sleep(time.Duration(n) * 20 * time.Microsecond) // they are parked, or nearly
+	return measureCost(o.costMessages(), func(int) error {
+		if !same {
+			return through(e, "used", engine.AnyPartition)
+		}
+		if err := e.Produce(engine.Message{Topic: "used", Partition: engine.AnyPartition, Payload: growthPayload}); err != nil {
+			return err
+		}
+		return <-p.acked
+	})
+}
+
+// parked are consumers that wait, ack what they get and wait again.
+type parked struct {
+	acked    chan error
+	requests []*engine.ConsumeRequest
+	group    sync.WaitGroup
+}
+
+func parkConsumers(e *engine.Engine, topic string, n int) *parked {
+	p := &parked{acked: make(chan error, 1), requests: make([]*engine.ConsumeRequest, n)}
+	for i := range p.requests {
+		r := &engine.ConsumeRequest{Topic: topic, Partition: engine.AnyPartition, Wait: engine.MaxWait}
+		p.requests[i] = r
+		p.group.Go(func() {
+			for {
+				d, err := e.Consume(r)
+				switch {
+				case errors.Is(err, engine.ErrEmpty):
+				case err != nil:
+					return
+				default:
+					p.acked <- e.Ack(topic, d.Handle)
+				}
+			}
+		})
+	}
+	return p
+}
+
+func (p *parked) stop() {
+	for _, r := range p.requests {
+		r.Cancel()
+	}
+	p.group.Wait()
+}
+
+// backlogSizes are messages that wait.
+func (o Options) backlogSizes() []int {
+	sizes := pick(o, []int{1000, 10_000}, []int{1000, 10_000, 100_000, 1_000_000})
+	if o.Big {
+		sizes = append(sizes, 10_000_000)
+	}
+	return sizes
+}
+
+// fillTopic produces n messages and waits until they are in their partitions.
+func fillTopic(e *engine.Engine, topic string, n int) error {
+	const batch = 1000
+	messages := make([]engine.Message, batch)
+	for i := range messages {
+		messages[i] = engine.Message{Partition: engine.AnyPartition, Payload: growthPayload}
+	}
+	for done := 0; done < n; done += batch {
+		if err := e.ProduceBatch(topic, messages[:min(batch, n-done)]); err != nil {
+			return err
+		}
+	}
+	for i := e.Ingress(); i.Checkpoint < i.Next; i = e.Ingress() {
+		if i.Failed != nil {
+			return i.Failed
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// growBacklog has N messages that wait, on the real disk.
+func (o Options) growBacklog() (report.Section, error) {
+	g := newGrowth("Messages that wait", "messages")
+	dir, err := os.MkdirTemp(o.Dir, "backlog-")
+	if err != nil {
+		return g.s, err
+	}
+	defer os.RemoveAll(dir)
+	e, err := engine.Open(filepath.Join(dir, "data"), engine.Options{})
+	if err != nil {
+		return g.s, err
+	}
+	defer e.Close()
+	if _, err := e.CreateTopic(engine.TopicSpec{Name: "t", Partitions: 12}); err != nil {
+		return g.s, err
+	}
+	filled := 0
+	for _, n := range o.backlogSizes() {
+		o.Progress("growth: %d messages wait", n)
+		if err := fillTopic(e, "t", n-filled); err != nil {
+			return g.s, err
+		}
+		filled = n
+		take, err := measureCost(o.costMessages()/4, func(int) error { return takeOne(e, "t", engine.AnyPartition) })
+		if err != nil {
+			return g.s, err
+		}
+		g.add("consume and ack", n, take)
+		both, err := measureCost(o.costMessages()/4, func(int) error { return through(e, "t", engine.AnyPartition) })
+		if err != nil {
+			return g.s, err
+		}
+		g.add("produce, consume and ack", n, both)
+	}
+	return g.section("On the real disk, messages of 256 B in 12 partitions, one by one. Without --big it ends at a million."), nil
+}
+
+// growAhead has N messages acked above one that is not.
+func (o Options) growAhead() (report.Section, error) {
+	g := newGrowth("Acked above a gap, in one partition", "acked ahead")
+	for _, n := range pick(o, []int{1, 64}, []int{1, 16, 128, 512, 1024}) {
+		o.Progress("growth: %d acked ahead", n)
+		c, err := o.aheadCost(n)
+		if err != nil {
+			return g.s, err
+		}
+		g.add("produce, consume and ack", n, c)
+	}
+	return g.section("On a disk that takes no time. A tenth of the messages more are acked ahead while it is measured."), nil
+}
+
+func (o Options) aheadCost(n int) (cost, error) {
+	best := cost{math.Inf(1), math.Inf(1)}
+	for range pick(o, 1, 5) { // each with a partition of its own, as the gap widens meanwhile
+		e, err := memoryEngine()
+		if err != nil {
+			return best, err
+		}
+		_, err = e.CreateTopic(engine.TopicSpec{Name: "t", Partitions: 3, MaxInFlight: 8192, MaxAckedAhead: 8192})
+		if err == nil {
+			err = e.Produce(engine.Message{Topic: "t", Partition: 0, Payload: growthPayload})
+		}
+		if err == nil {
+			_, err = e.Consume(&engine.ConsumeRequest{Topic: "t", Partition: 0, Wait: 20 * time.Second}) // the gap
+		}
+		for i := 0; i < n && err == nil; i++ {
+			err = through(e, "t", 0)
+		}
+		var c cost
+		if err == nil {
+			c, err = measureCost(max(100, n/10), func(int) error { return through(e, "t", 0) })
+		}
+		if err = errors.Join(err, e.Close()); err != nil {
+			return best, err
+		}
+		best.cpu, best.wall = min(best.cpu, c.cpu), min(best.wall, c.wall)
+	}
+	return best, nil
+}
+
+// Held is what one thing holds in memory.
+type Held struct {
+	What  string  `json:"what"`
+	N     int     `json:"n"`
+	Bytes float64 `json:"bytes"`
+}
+
+// memory measures heap and stacks of what does nothing, on the real disk.
+func (o Options) memory() (report.Section, error) {
+	s := report.Section{Title: "Memory of what does nothing", Table: report.Table{Columns: []string{"", "measured with", "bytes each"}}}
+	dir, err := os.MkdirTemp(o.Dir, "memory-")
+	if err != nil {
+		return s, err
+	}
+	defer os.RemoveAll(dir)
+	e, err := engine.Open(filepath.Join(dir, "data"), engine.Options{})
+	if err != nil {
+		return s, err
+	}
+	defer e.Close()
+	var all []Held
+	add := func(what string, n int, before uint64) {
+		h := Held{what, n, float64(int64(inUse())-int64(before)) / float64(n)}
+		all = append(all, h)
+		s.Table.Add(h.What, h.N, h.Bytes)
+	}
+	n := pick(o, 50, 1000)
+	o.Progress("growth: memory")
+	before := inUse()
+	for i := range n {
+		if _, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprintf("idle%06d", i), Partitions: 3}); err != nil {
+			return s, err
+		}
+	}
+	add("topic of 3 partitions that nobody has used", n, before)
+	parts := pick(o, 10, 100)
+	if _, err := e.CreateTopic(engine.TopicSpec{Name: "open", Partitions: parts}); err != nil {
+		return s, err
+	}
+	before = inUse()
+	for i := range parts {
+		if err := through(e, "open", int32(i)); err != nil {
+			return s, err
+		}
+	}
+	time.Sleep(300 * time.Millisecond) // the committer has it too
+	add("partition that was used", parts, before)
+	waiting := pick(o, 100, 10_000)
+	before = inUse()
+	p := parkConsumers(e, "open", waiting)
+	time.Sleep(300*time.Millisecond + time.Duration(waiting)*20*time.Microsecond)
+	add("parked consumer, with its goroutine", waiting, before)
+	p.stop()
+	s.Data = all
+	s.Notes = []string{"Heap and stacks in use after a collection. A consumer over HTTP holds a connection's buffers and goroutines as well."}
+	return s, nil
+}
+
+// inUse is what heap and stacks hold after a collection.
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// Start is how long a start took.
+type Start struct {
+	Messages int           `json:"messages"`
+	Bytes    int64         `json:"bytes"`
+	Clean    time.Duration `json:"clean_ns"`
+	Unclean  time.Duration `json:"unclean_ns"`
+}
+
+// startUp opens data of several sizes, after a graceful stop and as after a crash, until a first message is delivered.
+func (o Options) startUp() (report.Section, error) {
+	s := report.Section{Title: "Start until the first delivery", Table: report.Table{Columns: []string{"messages that wait", "data", "after a graceful stop", "after a crash"}}}
+	plot := report.Plot{Title: s.Title, X: "messages that wait", Y: "ms", LogX: true}
+	dir, err := os.MkdirTemp(o.Dir, "start-")
+	if err != nil {
+		return s, err
+	}
+	defer os.RemoveAll(dir)
+	data := filepath.Join(dir, "data")
+	filled := 0
+	var all []Start
+	for _, n := range o.backlogSizes() {
+		o.Progress("growth: start with %d messages", n)
+		if err := grow(data, n-filled); err != nil {
+			return s, err
+		}
+		filled = n
+		st := Start{Messages: n, Bytes: treeBytes(data)}
+		if st.Clean, err = timeStart(data); err != nil {
+			return s, err
+		}
+		// Without the mark of a graceful stop everything is looked at as after a crash.
+		if err := os.Remove(filepath.Join(data, "clean")); err != nil {
+			return s, err
+		}
+		if st.Unclean, err = timeStart(data); err != nil {
+			return s, err
+		}
+		all = append(all, st)
+		s.Table.Add(st.Messages, report.Bytes(float64(st.Bytes)), st.Clean, st.Unclean)
+		plot.Add("after a graceful stop", float64(n), report.Milliseconds(st.Clean))
+		plot.Add("after a crash", float64(n), report.Milliseconds(st.Unclean))
+	}
+	s.Data, s.Plots = all, []report.Plot{plot}
+	s.Notes = []string{"The files are in the page cache. “After a crash” is a directory whose mark of a graceful stop was removed."}
+	return s, nil
+}
+
+func grow(data string, n int) error {
+	e, err := engine.Open(data, engine.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = e.CreateTopic(engine.TopicSpec{Name: "t", Partitions: 12})
+	if err == nil || errors.Is(err, engine.ErrTopicExists) {
+		err = fillTopic(e, "t", n)
+	}
+	return errors.Join(err, e.Close())
+}
+
+func timeStart(data string) (time.Duration, error) {
+	begin := time.Now()
+	e, err := engine.Open(data, engine.Options{})
+	if err != nil {
+		return 0, err
+	}
+	_, err = e.Consume(&engine.ConsumeRequest{Topic: "t", Partition: engine.AnyPartition, Wait: 20 * time.Second})
+	took := time.Since(begin)
+	return took, errors.Join(err, e.Close())
+}
+
+// treeBytes is the size of all files below dir.
+func treeBytes(dir string) (n int64) {
+	filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}

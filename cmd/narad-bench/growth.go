@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"narad/bench"
+	"narad/bench/report"
+)
+
+func (a *app) growthCommand() *cobra.Command {
+	var big bool
+	c := &cobra.Command{
+		Use: "growth", Short: "How costs grow with topics, partitions, consumers and data", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.report("growth", func(dir string) ([]report.Section, error) {
+				o := a.options(dir)
+				o.Big = big
+				return bench.Growth(o)
+			})
+		},
+	}
+	c.Flags().BoolVar(&big, "big", false, "go on to ten million messages, which take 6 GiB and some minutes")
+	return c
+}
+
+func (a *app) engineCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "engine", Short: "The figures that the specification claims, each as a ratio of one run", Args: cobra.NoArgs,
+		Long: `Runs the Go benchmarks of the claims (it needs the source and Go) and the committer on this disk, and says of each figure
+whether it is reproduced.`,
+		RunE: func(*cobra.Command, []string) error {
+			return a.report("engine", func(dir string) ([]report.Section, error) { return bench.Claims(a.options(dir)) })
+		},
+	}
+}
