@@ -61,6 +61,9 @@ type seen struct {
 	consumer  bool
 	committed int64
 	ahead     int
+
+	head   int64 // offset of the lowest unsettled record when it was learned
+	headMs int64 // its commit time, 0: not known
 }
 
 func (s *seen) closing(log *segment.Log) {
@@ -134,20 +137,20 @@ func (p *partition) learn() error {
 		if err != nil {
 			return err
 		}
-		return p.learnConsumer(log.HighWatermark())
+		return p.learnConsumer(log)
 	}
 	since := p.topic.engine.env.Now()
 	log, err := p.openLogLocked()
 	if err != nil {
 		return err
 	}
-	err = p.learnConsumer(log.HighWatermark())
+	err = p.learnConsumer(log)
 	p.closeUnused(log, since)
 	return err
 }
 
 // learnConsumer needs p.fence, so that nobody creates the lease table meanwhile.
-func (p *partition) learnConsumer(hw int64) error {
+func (p *partition) learnConsumer(log *segment.Log) error {
 	if p.view().ConsumerKnown {
 		return nil
 	}
@@ -156,18 +159,24 @@ func (p *partition) learnConsumer(hw int64) error {
 		return err
 	}
 	defer dir.Close()
-	state, _, err := committer.Recover(dir, p.identity(), hw)
+	state, _, err := committer.Recover(dir, p.identity(), log.HighWatermark())
 	if err != nil {
 		return err
 	}
+	head, headMs := max(state.Committed+1, log.Oldest()), int64(0)
+	if rec, err := log.Read(head); err == nil { // there may be none, or it may be unreadable
+		headMs = rec.CommittedMs
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.seen.head, p.seen.headMs = head, headMs
 	p.seen.consumer, p.seen.committed, p.seen.ahead = true, state.Committed, len(state.Ahead)
 	return nil
 }
 
 // CommittedAt returns when the record at an offset was committed, in unix milliseconds on the wall clock of this node. It
-// reads the record, but opens no log and counts as no use: ok is false when the log is not open or the record cannot be read.
+// reads the record, but opens no log and counts as no use: of a closed one it knows only the lowest unsettled record, and that
+// only from Learn. Otherwise, and when the record cannot be read, ok is false.
 func (e *Engine) CommittedAt(topic string, partition int32, offset int64) (ms int64, ok bool) {
 	if !e.gate.enter() {
 		return 0, false
@@ -177,12 +186,22 @@ func (e *Engine) CommittedAt(topic string, partition int32, offset int64) (ms in
 	if err != nil || partition == AnyPartition || t.checkPartition(partition) != nil {
 		return 0, false
 	}
-	log, _, err := t.partitions()[partition].opened()
-	if log == nil || err != nil {
+	p := t.partitions()[partition]
+	log, _, err := p.opened()
+	if err != nil {
 		return 0, false
+	}
+	if log == nil {
+		return p.headAt(offset)
 	}
 	rec, err := log.Read(offset)
 	return rec.CommittedMs, err == nil
+}
+
+func (p *partition) headAt(offset int64) (ms int64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen.headMs, p.seen.headMs != 0 && p.seen.head == offset
 }
 
 // Now reads the clock that the instants of events are on.

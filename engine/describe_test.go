@@ -62,6 +62,11 @@ func TestDescribe(t *testing.T) {
 	require.True(t, p.LogKnown && p.ConsumerKnown)
 	require.Equal(t, []int64{0, 3, 0, 2}, []int64{p.Oldest, p.HighWatermark, p.Committed, p.Lag()})
 	require.ErrorIs(t, e.Learn("t", 7), ErrInvalid)
+	learned, ok := e.CommittedAt("t", 1, 1)
+	require.True(t, ok)
+	require.Equal(t, ms, learned)
+	_, ok = e.CommittedAt("t", 1, 2)
+	require.False(t, ok, "not without opening the log")
 
 	d, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: 1})
 	require.NoError(t, err)
