@@ -2,6 +2,7 @@ package observe
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -117,3 +118,22 @@ func (o *Observer) ProduceRefused(topic, reason string) {
 
 // BatchBodyRefused implements server.Observer.
 func (o *Observer) BatchBodyRefused() { o.node.bodyBudget.Inc() }
+
+// schemaReasons are the values of the label reason of schema rejections.
+var schemaReasons = [...]string{"depth", "malformed", "invalid", "busy", "canceled", "definition_paths", "definition_pattern"}
+
+// SchemaStarted reports that a payload or a document is being checked, until SchemaFinished.
+func (o *Observer) SchemaStarted() { o.node.schemaInFlight.Inc() }
+
+// SchemaFinished reports the end of a check, and in one word why it refused; empty when it did not.
+func (o *Observer) SchemaFinished(took time.Duration, reason string) {
+	o.node.schemaInFlight.Dec()
+	o.node.schemaSeconds.Observe(took.Seconds())
+	if reason == "" {
+		return
+	}
+	if !slices.Contains(schemaReasons[:], reason) {
+		reason = "other"
+	}
+	o.node.schemaRejections.WithLabelValues(reason).Inc()
+}

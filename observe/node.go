@@ -27,6 +27,9 @@ type nodeMetrics struct {
 	requests                      *prometheus.CounterVec
 	requestSeconds                *prometheus.HistogramVec
 	requestIn, requestOut         *prometheus.CounterVec
+	schemaSeconds                 prometheus.Histogram
+	schemaInFlight                prometheus.Gauge
+	schemaRejections              *prometheus.CounterVec
 	logDropped, logSuppressed     prometheus.Counter
 }
 
@@ -81,10 +84,13 @@ func newNodeMetrics() *nodeMetrics {
 		requests:   counters("http_requests_total", "Requests, by pattern of their route.", "route", "method", "status"),
 		requestSeconds: histograms("http_request_duration_seconds", "Time of a request, the wait of a consume included.",
 			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "route", "method", "status"),
-		requestIn:     counters("http_request_bytes_in_total", "Bytes of request bodies that were read.", "route"),
-		requestOut:    counters("http_response_bytes_out_total", "Bytes of response bodies.", "route"),
-		logDropped:    counter("log_lines_dropped_total", "Log lines of events that were lost because the log could not be written fast enough."),
-		logSuppressed: counter("log_lines_suppressed_total", "Log lines of events that were left out because they repeated others; a later line has their number."),
+		requestIn:        counters("http_request_bytes_in_total", "Bytes of request bodies that were read.", "route"),
+		requestOut:       counters("http_response_bytes_out_total", "Bytes of response bodies.", "route"),
+		schemaSeconds:    histogram("schema_validation_seconds", "Time of checking one payload against the schema of its topic.", diskBounds),
+		schemaInFlight:   gauge("schema_validations_in_flight", "Payloads that are being checked."),
+		schemaRejections: counters("schema_rejections_total", "Payloads and documents that were refused, by reason.", "reason"),
+		logDropped:       counter("log_lines_dropped_total", "Log lines of events that were lost because the log could not be written fast enough."),
+		logSuppressed:    counter("log_lines_suppressed_total", "Log lines of events that were left out because they repeated others; a later line has their number."),
 	}
 	m.trailCache, m.trailDisk = m.trail.WithLabelValues("cache"), m.trail.WithLabelValues("disk")
 	m.missedTick, m.missedWriteout = m.missed.WithLabelValues("tick"), m.missed.WithLabelValues("writeout")
@@ -98,7 +104,7 @@ func (m *nodeMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.walSync, m.walRecords, m.walBytes, m.commitSeconds, m.commitRecords, m.retentionRun, m.tick, m.trail, m.missed, m.idle, m.swept,
 		m.hung, m.behind, m.discarded, m.held, m.stranded, m.poller, m.boot, m.errors, m.inFlight, m.bodyBudget,
-		m.requests, m.requestSeconds, m.requestIn, m.requestOut, m.logDropped, m.logSuppressed,
+		m.requests, m.requestSeconds, m.requestIn, m.requestOut, m.schemaSeconds, m.schemaInFlight, m.schemaRejections, m.logDropped, m.logSuppressed,
 	}
 }
 
