@@ -11,13 +11,19 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
 
+	"narad/auth"
 	"narad/engine"
+	"narad/metastore"
+	"narad/schema"
 	"narad/server"
 )
 
-// serve runs a server in this process.
-func serve(t *testing.T, o server.Options) string {
+// serve runs a server in this process, with security off.
+func serve(t *testing.T, o server.Options) string { return serveNode(t, o, false) }
+
+func serveNode(t *testing.T, o server.Options, secured bool) string {
 	t.Helper()
 	e, err := engine.Open(t.TempDir(), engine.Options{})
 	require.NoError(t, err)
@@ -25,6 +31,15 @@ func serve(t *testing.T, o server.Options) string {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
+	o.Schemas = server.NewSchemas(e.Metastore(), schema.NewChecker(schema.CheckerOptions{}))
+	if secured {
+		a, err := auth.New(e.Metastore(), auth.Options{Cost: bcrypt.MinCost})
+		require.NoError(t, err)
+		hash, err := a.Hash(ctx, adminPassword)
+		require.NoError(t, err)
+		require.NoError(t, e.Metastore().CreateUser(metastore.User{Name: auth.RootName, PasswordHash: hash, Root: true}))
+		o.Auth = server.NewAuth(a)
+	}
 	s := server.New(e, o)
 	go func() { done <- s.Serve(ctx, ln) }()
 	t.Cleanup(func() {
@@ -37,6 +52,11 @@ func serve(t *testing.T, o server.Options) string {
 
 func TestInProcess(t *testing.T) {
 	require.NotZero(t, play(t, Target{URL: serve(t, server.Options{}), Features: []string{"open"}}))
+}
+
+func TestInProcessSecured(t *testing.T) {
+	url := serveNode(t, server.Options{}, true)
+	require.NotZero(t, play(t, Target{URL: url, User: auth.RootName, Password: adminPassword, Features: []string{"secured"}}))
 }
 
 func TestInProcessSmallCaps(t *testing.T) {
