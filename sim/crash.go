@@ -19,6 +19,7 @@ func (k CrashKind) String() string { return [...]string{"process crash", "power 
 type armedCrash struct {
 	kind  CrashKind
 	after int
+	point string // "": at any call and point; otherwise only passes of this one count
 }
 
 // CrashProcess kills the process of the machine, if one is alive. A task of that process does not return
@@ -46,7 +47,14 @@ func (m *Machine) PowerLoss() disk.Report {
 // is: in a request, in recovery, or in the recovery after that. Several may be armed; each counts alone.
 func (m *Machine) ArmCrash(kind CrashKind, n int) {
 	if !m.w.fenced() {
-		m.armed = append(m.armed, armedCrash{kind, n})
+		m.armed = append(m.armed, armedCrash{kind: kind, after: n})
+	}
+}
+
+// ArmCrashAt is ArmCrash for the n-th pass of one named point, whenever that is.
+func (m *Machine) ArmCrashAt(kind CrashKind, point string, n int) {
+	if !m.w.fenced() {
+		m.armed = append(m.armed, armedCrash{kind, n, point})
 	}
 }
 
@@ -61,6 +69,9 @@ func (p *Process) strike(what, name string) bool {
 	}
 	due := -1
 	for i := range m.armed {
+		if at := m.armed[i].point; at != "" && (what != "point" || at != name) {
+			continue
+		}
 		m.armed[i].after--
 		if m.armed[i].after <= 0 && due < 0 {
 			due = i

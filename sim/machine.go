@@ -93,6 +93,12 @@ func (m *Machine) Name() string { return m.name }
 // Disk returns the disk of the machine.
 func (m *Machine) Disk() *disk.Disk { return m.disk }
 
+// Rot inverts a bit of a file on the disk, for good, counted from its start. The path is for the counters.
+func (m *Machine) Rot(path string, file disk.Ino, bit int64) {
+	m.w.stats.fault(BitRot, CallPlace{m.w.kindOf(path).name, OpRead})
+	m.disk.FlipBit(file, bit)
+}
+
 // Process returns the process that runs on the machine or ran last, nil before the first boot.
 func (m *Machine) Process() *Process { return m.process }
 

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"narad/sim/check"
 	"narad/sim/workload"
 )
 
@@ -47,6 +48,7 @@ type flags struct {
 	json     bool
 	hashes   bool
 	cpu      string
+	goals    string
 	failure  failureFlags
 }
 
@@ -60,6 +62,7 @@ func parse(args []string) (f flags, err error) {
 	set.BoolVar(&f.quiet, "quiet", false, "with -seed: no event log")
 	set.BoolVar(&f.hashes, "hashes", false, "print only each seed and its trace hash")
 	set.BoolVar(&f.json, "json", false, "print the summary as JSON")
+	set.StringVar(&f.goals, "goals", goalsAuto, "when a goal that one node can reach never was: fail the default set (auto) or any (require), or "+goalsIgnore)
 	set.StringVar(&f.cpu, "cpuprofile", "", "write a CPU profile of the campaign to this file")
 	profile := set.String("profile", string(workload.NodeProfile), "kind of world: "+profiles())
 	set.Uint64Var(&f.seed, "seed", 0, "replay this one world with its event log")
@@ -81,6 +84,9 @@ func parse(args []string) (f flags, err error) {
 	}
 	if f.campaign.Seeds < 1 || f.campaign.Workers < 0 {
 		return f, fmt.Errorf("-seeds must be at least 1 and -workers not negative")
+	}
+	if f.goals != goalsAuto && f.goals != goalsRequire && f.goals != goalsIgnore {
+		return f, fmt.Errorf("-goals is %s, %s or %s, not %q", goalsAuto, goalsRequire, goalsIgnore, f.goals)
 	}
 	f.campaign.Profile = workload.Profile(*profile)
 	for _, p := range workload.Profiles() {
@@ -160,7 +166,12 @@ func campaign(f flags) int {
 		slices.Sort(hashes) // worlds end in any order
 		fmt.Println(strings.Join(hashes, "\n"))
 	default:
-		fmt.Print(table(s, f.campaign))
+		fmt.Print(table(s, f.campaign), goalTable(s.Total.Goals), faultTable(s.Total.Stats), pointTable(s.Total.Stats))
+	}
+	code := 0
+	if left := check.Unreached(s.Total.Goals, check.OneNode); len(left) > 0 && goalsRequired(f.goals, f.campaign) {
+		fmt.Fprint(os.Stderr, missing(left))
+		code = 1
 	}
 	for _, seed := range s.Diverged[:min(len(s.Diverged), 3)] {
 		fmt.Fprint(os.Stderr, divergence(seed, f.campaign.Profile))
@@ -168,7 +179,7 @@ func campaign(f flags) int {
 	if len(s.Failures) > 0 || len(s.Diverged) > 0 {
 		return 1
 	}
-	return 0
+	return code
 }
 
 // profileCPU writes a CPU profile to a file until stop is called.

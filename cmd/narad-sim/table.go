@@ -33,7 +33,7 @@ func table(s workload.Summary, c workload.Campaign) string {
 	row("engine", "%d commits, %d leases, %d deliveries seen by clients; at rest and checked %d times", x.Commits, x.Leases, x.Delivered, x.Quiets)
 	row("redeliveries", "%s", counts(x.Causes))
 	row("porcupine", "%d histories of stored copies legal, %d not decided", x.Histories, x.UnknownHistories)
-	row("goals reached", "%s", counts(x.Goals))
+	row("rotten records", "%d given up", x.Corrupt)
 	t.Flush()
 	return b.String()
 }

@@ -51,7 +51,7 @@ func slotName(s int) string {
 }
 
 func stateText(s *model.Snapshot) string {
-	return fmt.Sprintf("frontier %d, ahead %v", s.Committed, slices.Sorted(maps.Keys(s.Ahead)))
+	return fmt.Sprintf("frontier %d, ahead %v", s.Committed, s.Ahead)
 }
 
 // Name returns the name of the node.

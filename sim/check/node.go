@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"narad/engine"
@@ -429,10 +430,8 @@ func (n *Node) refused(p *part, v engine.HandleRefused) {
 }
 
 func snapshot(s inflight.State, at int64) *model.Snapshot {
-	m := &model.Snapshot{Committed: s.Committed, Ahead: map[int64]bool{}, At: at}
-	for _, o := range s.Ahead {
-		m.Ahead[o] = true
-	}
+	m := &model.Snapshot{Committed: s.Committed, Ahead: slices.Clone(s.Ahead), At: at}
+	slices.Sort(m.Ahead)
 	return m
 }
 

@@ -15,13 +15,17 @@ type Lease struct {
 // Snapshot is a state of settled messages that was on its way to the disk.
 type Snapshot struct {
 	Committed int64
-	Ahead     map[int64]bool // settled above Committed
-	At        int64          // true time when it was taken
+	Ahead     []int64 // settled above Committed, sorted
+	At        int64   // true time when it was taken
 }
 
 // Settled reports whether the snapshot holds the offset as settled.
 func (s *Snapshot) Settled(offset int64) bool {
-	return offset <= s.Committed || s.Ahead[offset]
+	if offset <= s.Committed {
+		return true
+	}
+	_, found := slices.BinarySearch(s.Ahead, offset)
+	return found
 }
 
 // Ending is how a lease ended.
@@ -118,9 +122,9 @@ func (p *Partition) OpenShard(s *Snapshot) error {
 		return err
 	}
 	p.undo(s)
-	p.open, p.committed, p.settled, p.low = true, s.Committed, maps.Clone(s.Ahead), 0
-	if p.settled == nil {
-		p.settled = map[int64]bool{}
+	p.open, p.committed, p.settled, p.low = true, s.Committed, make(map[int64]bool, len(s.Ahead)), 0
+	for _, o := range s.Ahead {
+		p.settled[o] = true
 	}
 	p.exact = nil
 	return nil
@@ -133,7 +137,7 @@ func (p *Partition) onlySettled(s *Snapshot) error {
 			return Violate("INV-11", "recovered frontier %d covers offset %d, which nobody acked", s.Committed, o)
 		}
 	}
-	for _, o := range slices.Sorted(maps.Keys(s.Ahead)) {
+	for _, o := range s.Ahead {
 		if !p.acked[o] && !p.skipped[o] {
 			return Violate("INV-11", "recovered acked-ahead offset %d, which nobody acked", o)
 		}
@@ -160,7 +164,7 @@ func (p *Partition) firstMissing(want, have *Snapshot) (int64, bool) {
 			return o, true
 		}
 	}
-	for _, o := range slices.Sorted(maps.Keys(want.Ahead)) {
+	for _, o := range want.Ahead {
 		if !have.Settled(o) && !p.skipped[o] {
 			return o, true
 		}
@@ -216,15 +220,10 @@ func (p *Partition) Overdue(now, slack int64) (int64, bool) {
 // Truncate is told that of the snapshot taken last only the lowest n offsets above the frontier were stored. The acks of the others
 // are not safe, however old they are (INV-13).
 func (p *Partition) Truncate(n int) {
-	kept := map[int64]bool{}
-	ahead := slices.Sorted(maps.Keys(p.taken.Ahead))
-	for _, o := range ahead[:n] {
-		kept[o] = true
-	}
-	for _, o := range ahead[n:] {
+	for _, o := range p.taken.Ahead[n:] {
 		delete(p.returned, o)
 	}
-	p.taken = &Snapshot{Committed: p.taken.Committed, Ahead: kept, At: p.taken.At}
+	p.taken = &Snapshot{Committed: p.taken.Committed, Ahead: p.taken.Ahead[:n], At: p.taken.At}
 }
 
 // Reserve is told of a new lease and returns why the offset was free, which is the cause of the redelivery if
@@ -411,7 +410,11 @@ func (p *Partition) Skip(offset, committed int64) error {
 
 // Take is told that the committer read the live state; it must be the state.
 func (p *Partition) Take(s *Snapshot) error {
-	if s.Committed != p.committed || !maps.Equal(s.Ahead, p.settled) && !(len(s.Ahead) == 0 && len(p.settled) == 0) {
+	same := s.Committed == p.committed && len(s.Ahead) == len(p.settled)
+	for i := 0; same && i < len(s.Ahead); i++ {
+		same = p.settled[s.Ahead[i]]
+	}
+	if !same {
 		return Violate("INV-07", "the committer took frontier %d with %d ahead, the shard has %d with %d", s.Committed, len(s.Ahead), p.committed, len(p.settled))
 	}
 	p.taken = s
@@ -443,7 +446,7 @@ func (p *Partition) Crash(power bool) {
 // Stop is told that the engine closed gracefully: everything is exact and durable (INV-10).
 func (p *Partition) Stop() {
 	if p.open {
-		p.exact = &Snapshot{Committed: p.committed, Ahead: maps.Clone(p.settled)}
+		p.exact = &Snapshot{Committed: p.committed, Ahead: p.AheadOffsets()}
 		p.Cached, p.Durable = p.exact, p.exact
 	}
 	p.endLife()

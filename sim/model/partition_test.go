@@ -141,7 +141,7 @@ func TestViolations(t *testing.T) {
 		"recovered acked-ahead past an ack": {"INV-11", func(t *testing.T) error {
 			p := serving(t, 5)
 			p.Crash(false)
-			return p.OpenShard(&Snapshot{Committed: -1, Ahead: map[int64]bool{3: true}})
+			return p.OpenShard(&Snapshot{Committed: -1, Ahead: []int64{3}})
 		}},
 		"recovered frontier above the log": {"INV-11", func(t *testing.T) error {
 			return NewPartition(0).OpenShard(&Snapshot{Committed: 0})

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"narad/sim"
 )
 
 // Campaign is a run of many seeds, one world per core at a time.
@@ -19,13 +21,12 @@ type Campaign struct {
 
 // Summary sums up a campaign.
 type Summary struct {
-	Seeds     int
-	Failures  []Result
-	Diverged  []uint64 // seeds whose two runs differed
-	Real      time.Duration
-	Simulated time.Duration
-	Total     Result // counters of all runs, added up
-	// Every holds the goals and counters that each single seed reached.
+	Seeds               int
+	Failures            []Result
+	Diverged            []uint64 // seeds whose two runs differed
+	Real                time.Duration
+	Simulated           time.Duration
+	Total               Result // counters of all runs, added up
 	WithoutProcessCrash int
 }
 
@@ -59,7 +60,10 @@ func (c Campaign) Run(each func(Result)) Summary {
 		group.Wait()
 		close(results)
 	}()
-	s := Summary{Total: Result{Goals: map[string]int{}, Causes: map[string]int{}}}
+	s := Summary{Total: Result{
+		Goals: map[string]int{}, Causes: map[string]int{},
+		Stats: sim.Stats{Points: map[string]sim.PlaceCount{}, Calls: map[sim.CallPlace]sim.PlaceCount{}, Faults: map[sim.FaultCount]int{}},
+	}}
 	for o := range results {
 		s.add(o)
 		each(o.result)
@@ -121,6 +125,20 @@ func (t *Result) sum(r Result) {
 	t.Stats.DiskOps += r.Stats.DiskOps
 	t.Stats.Stalls += r.Stats.Stalls
 	t.Stats.Starved += r.Stats.Starved
+	for p, n := range r.Stats.Points { // order-free: sums
+		at := t.Stats.Points[p]
+		at.Add(n)
+		t.Stats.Points[p] = at
+	}
+	for p, n := range r.Stats.Calls { // order-free: sums
+		at := t.Stats.Calls[p]
+		at.Add(n)
+		t.Stats.Calls[p] = at
+	}
+	for f, n := range r.Stats.Faults { // order-free: sums
+		t.Stats.Faults[f] += n
+	}
+	t.Corrupt += r.Corrupt
 	t.Tried += r.Tried
 	t.Accepted += r.Accepted
 	t.Acked += r.Acked

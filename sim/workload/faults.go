@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"narad/record"
 	"narad/sim"
 )
 
@@ -118,5 +119,8 @@ func (n *node) lookupErrors() {
 	}
 }
 
-// ioError reports whether an answer is that of a disk that fails.
-func ioError(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) }
+// ioError reports whether an answer is that of a disk that fails. A frame whose sync failed can be gone between two reads of one
+// recovery, when its pages are evicted: that attempt fails with a checksum, and the next finds the end of the log before it.
+func ioError(err error) bool {
+	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, record.ErrChecksum)
+}

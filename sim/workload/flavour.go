@@ -18,15 +18,15 @@ var flavours = []flavour{
 	{CancelProfile, 7, cancelStorm},
 	{PinnedProfile, 7, pinnedMix},
 	{SparseProfile, 7, sparseStream},
-	{CapsProfile, 10, capPressure},
+	{CapsProfile, 9, capPressure},
 	{SlowDiskProfile, 6, slowDisk},
 	{ReadErrorProfile, 5, readErrors},
-	{LockstepProfile, 8, lockstep},
+	{LockstepProfile, 7, lockstep},
 	{BigProfile, 2, bigMessages},
 	{ChurnProfile, 12, churn},
 	{DiskFaultProfile, 7, diskFaults},
-	{FewFilesProfile, 5, fewFiles},
-	{GapProfile, 7, retentionGap},
+	{FewFilesProfile, 8, fewFiles},
+	{GapProfile, 9, retentionGap},
 	{RotProfile, 6, rot},
 	{WideProfile, 0, wide},
 	{RetentionProfile, 2, shortRetention},
@@ -141,9 +141,9 @@ func churn(w *sim.World, p *plan) {
 	lingerAtLifecycle(w, p)
 }
 
-// lingerAtLifecycle makes one of the windows long that the end of an incarnation may fall into, in half of the worlds.
+// lingerAtLifecycle makes one of the windows long that the end of an incarnation may fall into, in most worlds.
 func lingerAtLifecycle(w *sim.World, p *plan) {
-	if w.Choose(2) == 1 {
+	if w.Choose(3) > 0 {
 		p.Policy.Linger = lifecyclePoints[w.Choose(len(lifecyclePoints))]
 		p.Policy.LingerFor = pick(w, 8*time.Millisecond, 60*time.Millisecond, 400*time.Millisecond)
 	}

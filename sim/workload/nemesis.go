@@ -43,10 +43,12 @@ func (n *node) strike() {
 		n.m.CrashProcess()
 	case 2, 3:
 		n.m.PowerLoss()
-	case 4, 5:
+	case 4:
 		n.m.ArmCrash(sim.ProcessCrash, 1+w.Choose(300))
-	case 6, 7:
+	case 5:
 		n.m.ArmCrash(sim.PowerFailure, 1+w.Choose(300))
+	case 6, 7: // rare windows would hardly ever be met by counting
+		n.m.ArmCrashAt(sim.CrashKind(w.Choose(2)), points[w.Choose(len(points))], 1+w.Choose(3))
 	case 8:
 		d := w.Duration(0, 3*time.Second)
 		n.check.Paused(n.run.e.Now().Add(d))

@@ -45,6 +45,8 @@ func (r *run) addNode(name string) {
 		WallOffset:  r.w.Duration(0, 2*time.Second) - time.Second,
 		WallShift:   time.Second,
 		Latency:     r.plan.Latency,
+		Writeback:   r.plan.Writeback,
+		Evict:       r.plan.Evict,
 		Faults:      sim.FaultPlan{ReadEIO: r.plan.ReadErrors, Only: isPartitionLog},
 	})
 	n.check = check.New(check.Config{
@@ -123,7 +125,7 @@ func (n *node) boot() {
 func (n *node) options(e *env.Env) engine.Options {
 	return engine.Options{
 		Env: e, CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
-		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: cmp.Or(n.run.plan.Files, 64), IdleAfter: n.run.plan.IdleAfter, Listener: n.run.watch.listen(n, n.check.Listen()),
+		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: cmp.Or(n.run.plan.Files, 64), IdleAfter: n.run.plan.IdleAfter, Codec: n.run.plan.Codec, WALPreallocate: n.run.plan.Preallocate, Listener: n.run.watch.listen(n, n.check.Listen()),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"narad/engine"
+	"narad/record"
 	"narad/sim"
 	"narad/sim/disk"
 )
@@ -41,6 +42,10 @@ type plan struct {
 	Gaps         bool          // episodes at retention gaps
 	Rot          time.Duration // the longest time between two bits that turn over; 0: none does
 	Grid         time.Duration // not 0: what clients do happens at multiples of it, so that much happens at once
+	Codec        record.Codec  // of partition logs
+	Preallocate  bool          // files of the ingress log
+	Writeback    int           // ppm of writes after which the kernel writes something back
+	Evict        int           // ppm of reads before which the pages of the file go
 	Flavour      string        // which of the flavours was mixed in
 	Habits       habits
 }
@@ -62,8 +67,8 @@ type habits struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t rot=%v linger=%q habits=%+v",
-		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Rot, p.Policy.Linger, p.Habits)
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t codec=%v prealloc=%t writeback=%d evict=%d rot=%v linger=%q habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Codec, p.Preallocate, p.Writeback, p.Evict, p.Rot, p.Policy.Linger, p.Habits)
 }
 
 // policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.
@@ -96,6 +101,8 @@ var lifecyclePoints = []string{
 	"engine: acked, not reported",
 	"engine: log resolved, nothing reserved",
 	"engine: reserved, not read",
+	"engine: consumer state read, shard not stored", // three times: what it takes for a creation to lose its race is the rarest
+	"engine: consumer state read, shard not stored",
 	"engine: consumer state read, shard not stored",
 	"committer: snapshot taken, not written",
 	"engine: topic retired, directory in place",
@@ -148,6 +155,10 @@ func drawPlan(w *sim.World, policy sim.Policy) plan {
 		Double: w.Choose(8), Forge: w.Choose(6), Pinned: pick(w, 0, 30, 60), Cancel: w.Choose(20), Impatient: w.Choose(6),
 		Batch: pick(w, 0, 0, 10, 40), Replay: pick(w, 0, 5, 20),
 	}
+	p.Codec = pick(w, record.CodecNone, record.CodecNone, record.CodecZstd)
+	p.Preallocate = w.Choose(4) == 3
+	p.Writeback = pick(w, 0, 0, 1000, 50_000)
+	p.Evict = pick(w, 0, 0, 1000, 50_000)
 	for i := range 1 + w.Choose(2) {
 		p.Topics = append(p.Topics, engine.TopicSpec{
 			Name:          fmt.Sprintf("topic%d", i),

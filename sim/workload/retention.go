@@ -74,9 +74,12 @@ func (n *node) gapLoop() {
 		topic := r.w.Choose(len(r.plan.Topics))
 		spec := r.plan.Topics[topic]
 		n.backlog(spec)
-		n.call("rush", time.Minute, func(eng *engine.Engine) { n.rush(eng, topic) })
+		if r.w.Choose(3) > 0 {
+			n.call("rush", time.Minute, func(eng *engine.Engine) { n.rush(eng, topic) })
+		}
 		if r.w.Choose(4) > 0 {
 			r.clients.Go(n.name+" purger", func() { o.purge(spec.Name) })
+			r.e.Sleep(pick(r.w, 0, r.duration(0, 5*time.Millisecond), r.duration(0, 60*time.Millisecond)))
 		}
 		for range 6 { // whoever comes now finds the successor
 			r.e.Sleep(r.duration(0, 60*time.Millisecond))

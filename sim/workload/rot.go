@@ -44,6 +44,7 @@ func (n *node) rotLoop() {
 
 // storedFrame is a frame of a partition log on the disk of a node.
 type storedFrame struct {
+	path     string
 	file     disk.Ino
 	at, size int64
 	base     int64
@@ -77,16 +78,17 @@ func (n *node) rotOne(key engine.Key) {
 	}
 	n.check.Rotted(key, f.base, f.ids)
 	bit := f.at*8 + int64(r.w.Choose(int(f.size)*8))
-	n.m.Disk().FlipBit(f.file, bit)
+	n.m.Rot(f.path, f.file, bit)
 	if r.w.Logging() {
-		r.w.Logf("%s: bit %d of the segment with offset %d of %s/%d turns over, in the frame of offsets [%d,+%d)", n.name, bit, f.base, key.Topic, key.Partition, f.base, len(f.ids))
+		r.w.Logf("%s: bit %d of %s turns over, in the frame of offsets [%d,+%d)", n.name, bit, f.path, f.base, len(f.ids))
 	}
 }
 
 // framesOf reads the frames of a partition, as a reader of the disk sees them; what is damaged already ends the frames of its
 // file.
 func framesOf(d *disk.Disk, key engine.Key) (frames []storedFrame, err error) {
-	dir, err := disk.FS(d.Clone()).OpenRoot(fmt.Sprintf("data/topics/%s/p%05d", key.Topic, key.Partition), false)
+	path := fmt.Sprintf("data/topics/%s/p%05d", key.Topic, key.Partition)
+	dir, err := disk.FS(d.Clone()).OpenRoot(path, false)
 	if err != nil {
 		return nil, nil // not there yet
 	}
@@ -103,7 +105,7 @@ func framesOf(d *disk.Disk, key engine.Key) (frames []storedFrame, err error) {
 		if err != nil {
 			return nil, err
 		}
-		more, err := framesIn(f)
+		more, err := framesIn(f, path+"/"+entry.Name)
 		f.Close()
 		if err != nil {
 			return nil, err
@@ -113,7 +115,7 @@ func framesOf(d *disk.Disk, key engine.Key) (frames []storedFrame, err error) {
 	return frames, nil
 }
 
-func framesIn(f vfs.File) (frames []storedFrame, err error) {
+func framesIn(f vfs.File, path string) (frames []storedFrame, err error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func framesIn(f vfs.File) (frames []storedFrame, err error) {
 		if err != nil {
 			break
 		}
-		s := storedFrame{file: disk.Ino(f.ID().Inode), at: at, size: int64(n), base: frame.Base}
+		s := storedFrame{path: path, file: disk.Ino(f.ID().Inode), at: at, size: int64(n), base: frame.Base}
 		for _, stored := range frame.Records() {
 			rec, err := record.ParseRecord(stored)
 			if err != nil {

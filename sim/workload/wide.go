@@ -22,12 +22,9 @@ func widen(w *sim.World, p *plan, messages int) {
 	p.Wide = messages
 	p.Producers, p.Consumers = 0, 0
 	p.Habits = habits{}
-	p.Traffic = 10 * time.Second
-	p.Interval = pick(w, time.Second, 3*time.Second)
+	p.Traffic = 25 * time.Second
+	p.Interval = 3 * time.Second
 	p.Crashes = 1
-	if p.Wide == wideFull {
-		p.Traffic = 25 * time.Second
-	}
 	p.Size = 1
 	p.Segment, p.WALSegment = 64<<20, 64<<20
 	p.Topics = p.Topics[:1]
@@ -89,13 +86,13 @@ func (n *node) produceWide(spec engine.TopicSpec) {
 // tearLoop cuts the power while a window of many sectors is written and not synced.
 func (n *node) tearLoop() {
 	r := n.run
-	for !r.stopping {
+	for !r.stopping && r.plan.Wide == wideTorn {
 		r.e.Sleep(r.pause(200 * time.Millisecond))
 		if r.stopping || n.engine == nil || !n.check.WideWindow() {
 			continue
 		}
 		r.e.Sleep(r.duration(0, 60*time.Millisecond))
-		if r.w.Choose(3) == 2 && !r.stopping && r.mayStrike() {
+		if r.w.Choose(2) == 1 && !r.stopping && r.mayStrike() {
 			n.m.PowerLoss()
 		}
 	}
