@@ -238,11 +238,13 @@ func typed(err error) bool {
 	var (
 		ofWAL       *wal.CorruptError
 		ofLog       *segment.CorruptError
+		ofFiles     *segment.DamageError
 		ofConsumer  *committer.CorruptError
 		ofMetastore *metastore.CorruptError
 		ofEngine    *CorruptError
 	)
 	return errors.As(err, &ofWAL) && ofWAL.File != "" || errors.As(err, &ofLog) && ofLog.File != "" ||
+		errors.As(err, &ofFiles) && ofFiles.File != "" ||
 		errors.As(err, &ofConsumer) && ofConsumer.File != "" || errors.As(err, &ofMetastore) && ofMetastore.File != "" ||
 		errors.As(err, &ofEngine) && ofEngine.File != ""
 }

@@ -15,6 +15,10 @@ var (
 	ErrTooLarge = errors.New("segment: record is too large")
 	// ErrReadBack reports a commit whose bytes came back from the file different from what was written.
 	ErrReadBack = errors.New("segment: read-back differs from what was written")
+	// ErrSuccessor is the cause of a DamageError for an index whose segment was not the last one when it was made.
+	ErrSuccessor = errors.New("segment: the file of a later segment is missing")
+	// errUndecided is the cause of a DamageError for bytes that look like more frames than can be tried.
+	errUndecided = errors.New("segment: too many possible frames follow damage")
 	// ErrMissing is the cause of a CorruptError for an offset that no readable frame holds.
 	ErrMissing = errors.New("segment: no readable frame holds the offset")
 )
@@ -44,6 +48,21 @@ func (e *CorruptError) Error() string {
 
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Cause }
+
+// DamageError reports a log that is not opened: its files contradict each other or themselves in a way that no crash
+// leaves, so that opening it would give offsets out again that records had. Nothing was changed.
+type DamageError struct {
+	File  string // name within the directory of the log
+	At    int64  // position in the file, in bytes
+	Cause error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("segment: %s is damaged at byte %d: %v", e.File, e.At, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *DamageError) Unwrap() error { return e.Cause }
 
 // PoisonedError reports a log whose disk said that it may have lost writes. It takes no more commits until
 // it is closed and opened again; confirmed records stay readable.

@@ -16,8 +16,8 @@ import (
 // Open opens the log in a partition's directory, which stays the caller's and may hold other files. It
 // reads the newest segment only. When it returns, everything below the high watermark is durable.
 //
-// A torn tail is cut; damage with intact frames after it is kept as a gap. An error is one of the disk: the
-// log may be opened again later.
+// A torn tail is cut; damage with intact frames after it is kept as a gap. A *[DamageError] means that files are missing or
+// not in their place; nothing was changed then. Another error is one of the disk: the log may be opened again later.
 func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex()}
 	if err := l.list(); err != nil {
@@ -43,6 +43,7 @@ func (l *Log) list() error {
 		return err
 	}
 	var indexes []int64
+	var temps []string
 	for _, info := range entries {
 		if info.Dir {
 			continue
@@ -51,9 +52,7 @@ func (l *Log) list() error {
 			indexes = append(indexes, base)
 		}
 		if _, ok := parseName(info.Name, tempSuffix); ok {
-			if err := l.dir.Remove(info.Name); err != nil {
-				return err
-			}
+			temps = append(temps, info.Name)
 		}
 		base, ok := parseName(info.Name, fileSuffix)
 		if !ok {
@@ -64,7 +63,33 @@ func (l *Log) list() error {
 		}
 		l.segs = append(l.segs, &segment{base: base, end: base, size: info.Size, first: unknownMs, last: unknownMs, indexing: l.env.NewMutex()})
 	}
+	if err := l.judgeIndexes(indexes); err != nil {
+		return err
+	}
+	for _, name := range temps {
+		if err := l.dir.Remove(name); err != nil {
+			return err
+		}
+	}
 	l.removeStrayIndexes(indexes)
+	return nil
+}
+
+// judgeIndexes refuses a log of which the newest segment has an index, or one from behind it: that is made after the
+// name of the next segment is durable, and from then on there is always a later one than this.
+func (l *Log) judgeIndexes(bases []int64) error {
+	newest := int64(0)
+	if n := len(l.segs); n > 0 {
+		newest = l.segs[n-1].base
+	}
+	for _, base := range bases {
+		if base < newest {
+			continue
+		}
+		if x, err := readIndex(l.dir, base); err == nil {
+			return &DamageError{File: fileName(x.End), Cause: fmt.Errorf("%w: %s ends where it begins", ErrSuccessor, indexName(base))}
+		}
+	}
 	return nil
 }
 
@@ -114,7 +139,7 @@ func (l *Log) reopen() (Recovered, error) {
 		return Recovered{}, err
 	}
 	var last *scanned
-	s := scanner{file: file, size: size, limit: math.MaxInt64, sums: true}
+	s := scanner{file: file, name: active.name(), size: size, limit: math.MaxInt64, sums: true}
 	end, next, lost, err := s.scan(active.base, func(f scanned) {
 		active.addFrame(f.Base, f.at, last == nil || last.endAt() != f.at)
 		last = &f

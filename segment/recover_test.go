@@ -3,13 +3,16 @@ package segment
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"narad/env"
 	"narad/record"
 	"narad/sim/disk"
 	"narad/vfs"
@@ -191,7 +194,12 @@ func TestRandomDamage(t *testing.T) { // LOG-12
 			from, to = 0, len(b)
 		}
 		dir := s.dir(t, base, b)
-		l := open(t, dir, sampleOptions)
+		l, err := Open(env.OS(), dir, sampleOptions)
+		if refused(err) {
+			require.Equal(rt, b, fileBytes(t, dir, base))
+			return
+		}
+		require.NoError(rt, err)
 		defer l.Close()
 		for off, want := range s.records {
 			f := scanned{}
@@ -244,27 +252,105 @@ func TestMessageThatLooksLikeTheLog(t *testing.T) { // LOG-09
 	}
 }
 
-// What stands where a frame should but continues nothing is no frame, however intact: an old one, one from
-// elsewhere, one that claims offsets that no damage can have held.
-func TestIntactFramesThatDoNotBelong(t *testing.T) { // LOG-07
+// An intact frame where one should stand that continues nothing, an old one or one from elsewhere, is not what a crash
+// leaves: the log is not opened, and its file not touched. One that damage precedes may be anything, and is cut.
+func TestIntactFramesThatDoNotBelong(t *testing.T) { // LOG-07, LOG-09
 	first := record.AppendFrame(nil, 0, record.AppendRecord(nil, nil, 1, []byte("a")))
 	frame := func(base int64) []byte {
 		return record.AppendFrame(nil, base, record.AppendRecord(nil, nil, 1, []byte("b")))
 	}
 	for name, tail := range map[string][]byte{
-		"again":          first,
-		"from the past":  frame(0),
-		"gap of nothing": frame(7),
-		"beyond belief":  append(make([]byte, 40), frame(1<<60)...),
+		"again":         first,
+		"from the past": frame(0),
+		"from later":    frame(7),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := memDir(t)
-			writeFile(t, dir, fileName(0), append(bytes.Clone(first), tail...))
-			l := open(t, dir, Options{})
-			requireAll(t, l, []Record{{Payload: []byte("a")}})
-			require.Equal(t, first, fileBytes(t, dir, 0))
+			whole := append(bytes.Clone(first), tail...)
+			writeFile(t, dir, fileName(0), whole)
+			_, err := Open(env.OS(), dir, Options{})
+			var damage *DamageError
+			require.ErrorAs(t, err, &damage)
+			require.ErrorIs(t, err, record.ErrSequence)
+			require.Equal(t, fileName(0), damage.File)
+			require.Equal(t, int64(len(first)), damage.At)
+			require.Equal(t, whole, fileBytes(t, dir, 0))
 		})
 	}
+	dir, _ := memDir(t)
+	writeFile(t, dir, fileName(0), append(bytes.Clone(first), append(make([]byte, 40), frame(1<<60)...)...))
+	requireAll(t, open(t, dir, Options{}), []Record{{Payload: []byte("a")}})
+	require.Equal(t, first, fileBytes(t, dir, 0))
+}
+
+// Behind damage, bytes made up to look like very many long frames are not hashed again and again: what a scan hashes is
+// bounded by a few times the file. The newest segment is then refused, and a sealed one has a gap.
+func TestSearchIsBounded(t *testing.T) {
+	plausible := func(size int) []byte { // headers back to back, each of a frame up to the end of the file
+		b := make([]byte, 0, size)
+		for len(b)+record.FrameHeaderSize < size {
+			var w record.FrameWriter
+			w.Reset(nil, 1, record.CodecNone)
+			w.AddRecord(nil, 1, make([]byte, size-len(b)-record.FrameHeaderSize-100))
+			f, err := w.Finish()
+			require.NoError(t, err)
+			b = append(b, f[:record.FrameHeaderSize]...)
+			if len(b) >= 512*record.FrameHeaderSize {
+				return append(b, make([]byte, size-len(b))...)
+			}
+		}
+		return b
+	}
+	const size = 1 << 20
+	b := append([]byte{1}, plausible(size)...)
+	for _, limit := range []int64{math.MaxInt64, 1000} {
+		s := scanner{file: bytes.NewReader(b), name: fileName(0), size: int64(len(b)), limit: limit, sums: true}
+		_, _, lost, err := s.scan(0, func(scanned) {})
+		require.True(t, s.exhausted)
+		require.LessOrEqual(t, s.hashed, s.searchBudget()+size)
+		if limit == math.MaxInt64 {
+			require.ErrorIs(t, err, errUndecided)
+			require.True(t, refused(err))
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, int64(1000), lost[0].to)
+	}
+}
+
+// A segment under another one's name is refused.
+func TestSegmentOfAnotherPlace(t *testing.T) {
+	s := newSample(t, record.CodecNone)
+	newest := s.bases[len(s.bases)-1]
+	for _, base := range s.bases[:len(s.bases)-1] {
+		dir := s.dir(t, newest, s.files[base])
+		_, err := Open(env.OS(), dir, sampleOptions)
+		var damage *DamageError
+		require.ErrorAs(t, err, &damage)
+		require.Equal(t, fileName(newest), damage.File)
+		require.Zero(t, damage.At)
+	}
+}
+
+// When the newest segment has an index, there was a later one: its file is missing. LOG-09, INV-04
+func TestNewestSegmentIsMissing(t *testing.T) {
+	dir, _ := memDir(t)
+	sealedLog(t, dir.Dir)
+	bases := logFiles(t, dir.Dir)
+	newest := bases[len(bases)-1]
+	require.NoError(t, dir.Dir.Remove(fileName(newest)))
+	for range 2 { // trying again changes nothing
+		_, err := Open(env.OS(), dir.Dir, Options{})
+		var damage *DamageError
+		require.ErrorAs(t, err, &damage)
+		require.ErrorIs(t, err, ErrSuccessor)
+		require.Equal(t, fileName(newest), damage.File)
+	}
+	for _, base := range bases[:len(bases)-1] {
+		require.NoError(t, dir.Dir.Remove(fileName(base)))
+	}
+	_, err := Open(env.OS(), dir.Dir, Options{})
+	require.ErrorIs(t, err, ErrSuccessor, "no segment is left")
 }
 
 // A frame whose checksum fits and whose inside does not decode costs its offsets only; so does a retired
@@ -383,6 +469,12 @@ func TestShortSealedSegment(t *testing.T) { // LOG-12
 	}
 }
 
+// refused reports whether a log was not opened because of damage.
+func refused(err error) bool {
+	var damage *DamageError
+	return errors.As(err, &damage)
+}
+
 func FuzzOpen(f *testing.F) {
 	s := newSample(f, record.CodecNone)
 	for _, b := range s.files {
@@ -399,7 +491,13 @@ func FuzzOpen(f *testing.F) {
 		writeFile(t, sealed, fileName(0), b)
 		writeFile(t, sealed, fileName(20), nil)
 		for _, d := range []vfs.Dir{dir, sealed} {
-			l := open(t, d, Options{})
+			l, err := Open(env.OS(), d, Options{})
+			if refused(err) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			hw := l.HighWatermark()
 			for off := range min(hw, 50) {
 				if _, err := l.Read(off); err != nil && !isCorrupt(err) {

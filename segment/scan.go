@@ -29,13 +29,24 @@ func (f scanned) endAt() int64 { return f.at + f.Size() }
 // file call per window and no allocation that grows with the frames.
 type scanner struct {
 	file  io.ReaderAt
-	size  int64 // bytes to look at
-	limit int64 // offset that no frame may pass: the successor's base, or MaxInt64
-	sums  bool  // verify every checksum, or only where the chain of headers breaks
+	name  string // of the file, for errors
+	size  int64  // bytes to look at
+	limit int64  // offset that no frame may pass: the successor's base, or MaxInt64
+	sums  bool   // verify every checksum, or only where the chain of headers breaks
 
 	window []byte
 	start  int64 // position of the window
+
+	hashed    int64 // bytes of frames that searches found and that were hashed
+	exhausted bool  // a search gave up
 }
+
+// searchLeast is what all searches of a scan together may hash, however small the file.
+const searchLeast = 64 << 20
+
+// searchBudget bounds what the searches of a scan hash, in bytes. Only bytes made up to look like very many long frames,
+// behind damage, exhaust it.
+func (s *scanner) searchBudget() int64 { return max(4*s.size, searchLeast) }
 
 const (
 	windowBytes = 128 << 10
@@ -73,6 +84,11 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 			flush()
 			return end, next, lost, nil
 		}
+		if s.limit == math.MaxInt64 {
+			if err := s.misplaced(f, cause); err != nil {
+				return 0, 0, nil, err
+			}
+		}
 		at, from := end, next
 		if pending != nil && !s.sums {
 			// The header that led here was believed; it may be what is wrong.
@@ -90,6 +106,9 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 		if err != nil {
 			return 0, 0, nil, err
 		}
+		if s.exhausted && s.limit == math.MaxInt64 { // cutting could lose frames
+			return 0, 0, nil, &DamageError{File: s.name, At: at, Cause: errUndecided}
+		}
 		if !found {
 			if s.limit != math.MaxInt64 && from < s.limit {
 				lost = append(lost, damage{at, from, s.limit, cause})
@@ -102,6 +121,19 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 		keep(f)
 		end, next = f.endAt(), f.Next()
 	}
+}
+
+// misplaced refuses an intact frame of the newest segment that follows another one, or begins the file, and has an offset
+// that does not belong there. No crash leaves it: it is another file's, or something before it is gone.
+func (s *scanner) misplaced(f scanned, cause error) error {
+	if !errors.Is(cause, record.ErrSequence) {
+		return nil
+	}
+	intact, err := s.intact(f)
+	if err == nil && intact {
+		err = &DamageError{File: s.name, At: f.at, Cause: cause}
+	}
+	return err
 }
 
 // frameAt returns the frame at a position when it continues the chain with offset next, and otherwise why not.
@@ -181,7 +213,7 @@ func (s *scanner) search(at, from int64) (scanned, bool, error) {
 			return f, found, err
 		}
 	}
-	for next := at + 1; next < s.size; next++ {
+	for next := at + 1; next < s.size && !s.exhausted; next++ {
 		b, err := s.some(next, len(record.FrameMagic))
 		if err != nil {
 			return scanned{}, false, err
@@ -206,6 +238,10 @@ func (s *scanner) candidate(next, at, from int64) (scanned, bool, error) {
 		return f, false, err
 	}
 	if f.Base < from || f.Base-from > (next-at)/record.FrameHeaderSize*frameRecordsMax {
+		return f, false, nil
+	}
+	if s.hashed += f.Size(); s.hashed > s.searchBudget() {
+		s.exhausted = true
 		return f, false, nil
 	}
 	intact, err := s.intact(f)
