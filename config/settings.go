@@ -34,7 +34,7 @@ var settings = []setting{
 		also("Consumes of one user (one address, without security) at a time; more are answered 429."),
 	number("http.max_produce_in_flight_per_identity", "NARAD_HTTP_MAX_PRODUCE_IN_FLIGHT_PER_IDENTITY", func(c *Config) *int { return &c.HTTP.MaxProduces }, 0, 1, 1<<20, "no limit").
 		also("The same for produces."),
-	number("http.max_batch_body_bytes_in_flight", "NARAD_HTTP_MAX_BATCH_BODY_BYTES_IN_FLIGHT", func(c *Config) *int64 { return &c.HTTP.MaxBatchBytes }, 256<<20, 1<<20, 1<<40, "no limit").
+	number("http.max_batch_body_bytes_in_flight", "NARAD_HTTP_MAX_BATCH_BODY_BYTES_IN_FLIGHT", func(c *Config) *int64 { return &c.HTTP.MaxBatchBytes }, 256<<20, 1, 1<<40, "no limit").
 		also("Memory for batch bodies above 1 MiB that are being read, of the node; more are answered 503."),
 	text("http.metrics_addr", "NARAD_HTTP_METRICS_ADDR", func(c *Config) *string { return &c.HTTP.MetricsAddr }, "", allowedAddr+"; empty for none", isAddrOrEmpty).
 		also("Own address of `/metrics`, `/healthz` and `/readyz`, without credentials; the main one has no `/metrics` then."),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,16 +10,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"path/filepath"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
+	"narad/auth"
 	"narad/config"
 	"narad/engine"
 	"narad/metastore/raft"
 	"narad/observe"
 	"narad/record"
+	"narad/schema"
 	"narad/server"
+	"narad/vfs"
 )
 
 // node is one server from its start to its stop. The parts are opened in the order of run and closed in reverse: what
@@ -33,6 +38,7 @@ type node struct {
 	listeners struct{ main, metrics, pprof net.Listener }
 	observer  *observe.Observer
 	meta      *raft.Store
+	users     *auth.Authenticator // nil: security is off
 	engine    *engine.Engine
 	server    *server.Server
 	closers   []closer
@@ -52,14 +58,14 @@ func (n *node) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, n.closeAll()) }()
 	n.limitMemory()
 	for _, open := range []func() error{
-		n.listen, n.openObserver, func() error { return n.openMetastore(fail) }, n.openEngine, n.openServer,
+		n.listen, n.openObserver, func() error { return n.openMetastore(fail) }, n.openAuth, n.openEngine, n.openServer,
 	} {
 		if err := open(); err != nil {
 			return err
 		}
 	}
-	n.serveSide(n.listeners.metrics, n.server.OpsHandler())
-	n.serveSide(n.listeners.pprof, profiler())
+	n.serveSide("metrics", n.listeners.metrics, n.server.OpsHandler())
+	n.serveSide("pprof", n.listeners.pprof, profiler())
 	n.logger.Info("serving", "addr", n.listeners.main.Addr().String(), "data_dir", n.shownDir, "node", n.config.Cluster.NodeID,
 		"security", n.config.Security.Enabled, "version", n.version)
 	err = n.server.Serve(ctx, n.listeners.main)
@@ -74,7 +80,7 @@ func (n *node) run(ctx context.Context) (err error) {
 func (n *node) openObserver() (err error) {
 	n.observer, err = observe.New(observe.Config{
 		DataDir: n.config.Storage.DataDir, CommitInterval: n.config.Storage.CommitInterval, Logger: n.logger,
-		Version: n.version, Node: n.config.Cluster.NodeID, Raft: n.raftStatus, Started: n.started,
+		Version: n.version, Node: n.config.Cluster.NodeID, Raft: n.raftStatus, AuthQueued: n.authQueued, Started: n.started,
 	})
 	if err != nil {
 		return err
@@ -99,6 +105,35 @@ func (n *node) openMetastore(fail context.CancelCauseFunc) error {
 	return nil
 }
 
+// openAuth turns security on, unless the configuration says otherwise, and makes the first user of a new data directory.
+func (n *node) openAuth() (err error) {
+	if !n.config.Security.Enabled {
+		return nil
+	}
+	if n.users, err = auth.New(n.meta, auth.Options{}); err != nil {
+		return err
+	}
+	dir, err := vfs.OS{}.OpenRoot(n.config.Storage.DataDir, false)
+	if err != nil {
+		return n.openError(err)
+	}
+	defer dir.Close()
+	given := string(n.config.Secrets.AdminPassword)
+	seeded, err := n.users.SeedRoot(context.Background(), n.meta, dir, given, time.Now(), rand.Reader)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the user %s could not be made: %w", auth.RootName, err)
+	case seeded == auth.RootFromFile:
+		n.logger.Warn("the user "+auth.RootName+" was made with a password that was drawn; read it, then remove the file",
+			"file", filepath.Join(n.shownDir, auth.PasswordFile))
+	case seeded == auth.RootFromGiven:
+		n.logger.Info("the user " + auth.RootName + " was made with the password of NARAD_ADMIN_PASSWORD")
+	case given != "":
+		n.logger.Info("NARAD_ADMIN_PASSWORD has no effect: the user " + auth.RootName + " exists")
+	}
+	return nil
+}
+
 func (n *node) openEngine() (err error) {
 	if n.engine, err = engine.Open(n.config.Storage.DataDir, n.engineOptions()); err != nil {
 		return n.openError(err)
@@ -109,7 +144,12 @@ func (n *node) openEngine() (err error) {
 }
 
 func (n *node) openServer() error {
-	n.server = server.New(n.engine, n.serverOptions())
+	o := n.serverOptions()
+	o.Schemas = server.NewSchemas(n.meta, schema.NewChecker(schema.CheckerOptions{}))
+	if n.users != nil {
+		o.Auth = server.NewAuth(n.users)
+	}
+	n.server = server.New(n.engine, o)
 	return nil
 }
 
@@ -213,6 +253,14 @@ func orUnlimited(limit int) int {
 	return limit
 }
 
+// authQueued is how many logins wait to be verified, for the metrics.
+func (n *node) authQueued() int {
+	if n.users == nil {
+		return 0
+	}
+	return n.users.Queued()
+}
+
 // raftStatus is the metastore's state for the metrics; before it is open there is nothing to tell.
 func (n *node) raftStatus() observe.RaftStatus {
 	if n.meta == nil {
@@ -229,10 +277,11 @@ func (n *node) raftStatus() observe.RaftStatus {
 }
 
 // serveSide serves a handler on a listener of its own until the node ends. Without a listener it does nothing.
-func (n *node) serveSide(ln net.Listener, h http.Handler) {
+func (n *node) serveSide(name string, ln net.Listener, h http.Handler) {
 	if ln == nil {
 		return
 	}
+	n.logger.Info("listening", "listener", name, "addr", ln.Addr().String())
 	web := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug)}
 	done := make(chan struct{})
 	go func() {

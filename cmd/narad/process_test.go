@@ -62,15 +62,21 @@ type process struct {
 	stderr bytes.Buffer
 }
 
-// start runs "narad serve" in dir, with data below it and more arguments, on a free port.
+// start runs "narad serve" in dir, with data below it and more arguments, on a free port, without security.
 func start(t *testing.T, dir string, more ...string) *process {
+	t.Helper()
+	return startWith(t, dir, []string{"NARAD_SECURITY_ENABLED=false"}, more...)
+}
+
+// startWith is start with an environment.
+func startWith(t *testing.T, dir string, env []string, more ...string) *process {
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
 	p := &process{t: t, up: make(chan struct{}), gone: make(chan struct{})}
 	p.cmd = exec.Command(path, append([]string{"serve", "--addr", "127.0.0.1:0", "--data-dir", "data"}, more...)...)
 	p.cmd.Dir = dir
-	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, env...)
 	pipe, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
@@ -101,6 +107,19 @@ func (p *process) read(line []byte) {
 	defer p.mu.Unlock()
 	p.stderr.Write(line)
 	p.stderr.WriteByte('\n')
+}
+
+// listener returns the address of a listener beside the main one.
+func (p *process) listener(name string) string {
+	p.t.Helper()
+	for line := range strings.Lines(p.log()) {
+		var entry struct{ Msg, Listener, Addr string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" && entry.Listener == name {
+			return entry.Addr
+		}
+	}
+	require.Fail(p.t, "no such listener", p.log())
+	return ""
 }
 
 func (p *process) log() string {
