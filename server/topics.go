@@ -65,6 +65,9 @@ func (s *Server) createTopic(x *exchange) error {
 	}
 	spec.Owner = x.user
 	t, err := s.engine.CreateTopic(spec)
+	if errors.Is(err, metastore.ErrUserNotFound) { // deleted at this moment
+		return errForbidden
+	}
 	if err != nil {
 		return err
 	}
