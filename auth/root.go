@@ -21,6 +21,17 @@ const RootName = "root"
 // they have read it.
 const PasswordFile = "admin-password"
 
+// While there is no leader the first user is tried again, for about a minute.
+const (
+	seedTries = 600
+	seedPause = 100 * time.Millisecond
+)
+
+// passes reports an error that goes away by itself.
+func passes(err error) bool {
+	return errors.Is(err, metastore.ErrNoLeader) || errors.Is(err, metastore.ErrUncertain)
+}
+
 const (
 	passwordDraft = PasswordFile + ".new"
 	passwordDrawn = 24 // random bytes
@@ -62,7 +73,22 @@ func (a *Authenticator) SeedRoot(ctx context.Context, store Store, dir vfs.Dir, 
 		return 0, fmt.Errorf("auth: the password of the first user: %w", err)
 	}
 	ms := now.UnixMilli()
-	err = store.CreateUser(metastore.User{Name: RootName, PasswordHash: hash, Root: true, CreatedAtMs: ms, UpdatedAtMs: ms})
+	root := metastore.User{Name: RootName, PasswordHash: hash, Root: true, CreatedAtMs: ms, UpdatedAtMs: ms}
+	err = store.CreateUser(root)
+	for tries := 1; tries < seedTries && passes(err); tries++ {
+		select {
+		case <-time.After(seedPause):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		uncertain := errors.Is(err, metastore.ErrUncertain)
+		if err = store.CreateUser(root); uncertain && errors.Is(err, metastore.ErrUserExists) {
+			if a.Verify(ctx, RootName, password) != nil { // another node was faster
+				return RootExists, nil
+			}
+			return done, nil
+		}
+	}
 	switch {
 	case errors.Is(err, metastore.ErrUserExists):
 		return RootExists, nil

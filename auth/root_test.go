@@ -3,11 +3,14 @@ package auth
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -109,3 +112,38 @@ func TestSeedRootNeedsRandomness(t *testing.T) {
 type raced struct{ *users }
 
 func (raced) CreateUser(metastore.User) error { return metastore.ErrUserExists }
+
+// moody is a store without a leader at first, which then loses it when the change is made.
+type moody struct {
+	*users
+	errs []error
+}
+
+func (m *moody) CreateUser(u metastore.User) error {
+	if len(m.errs) == 0 {
+		return m.users.CreateUser(u)
+	}
+	err := m.errs[0]
+	m.errs = m.errs[1:]
+	if errors.Is(err, metastore.ErrUncertain) {
+		m.users.CreateUser(u)
+	}
+	return err
+}
+
+func TestSeedRootWaitsForALeader(t *testing.T) {
+	_, dir := rootDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		a, u := newTest(t)
+		m := &moody{u, []error{metastore.ErrNoLeader, metastore.ErrNoLeader, metastore.ErrUncertain}}
+		done, err := a.SeedRoot(t.Context(), m, dir, "given", time.Now(), rand.Reader)
+		require.NoError(t, err)
+		require.Equal(t, RootFromGiven, done)
+		require.NoError(t, a.Verify(t.Context(), RootName, "given"))
+
+		u.remove(RootName)
+		m.errs = slices.Repeat([]error{metastore.ErrNoLeader}, 2*seedTries)
+		_, err = a.SeedRoot(t.Context(), m, dir, "given", time.Now(), rand.Reader)
+		require.ErrorIs(t, err, metastore.ErrNoLeader)
+	})
+}

@@ -18,12 +18,11 @@ type Key struct {
 
 // Observer is told of checks, for metrics. It must be quick, and may be called from any number of goroutines at once.
 type Observer interface {
-	// Validating is told +1 when the check of a message starts and -1 when it ends.
-	Validating(change int)
-	// Validated is told how long the check of a message took, without the wait for a slot.
-	Validated(took time.Duration)
-	// Rejected is told why a message or a document was refused.
-	Rejected(reason Reason)
+	// SchemaStarted reports the start of the check of a message or a document.
+	SchemaStarted()
+	// SchemaFinished reports its end: how long it took, without the wait for a slot, and in one word why it refused, a
+	// [Reason]; empty when it did not.
+	SchemaFinished(took time.Duration, reason string)
 }
 
 // CheckerOptions configure a checker. The zero value of a field means its default.
@@ -79,42 +78,53 @@ func NewChecker(o CheckerOptions) *Checker {
 // Check checks a message against the document of a key, which it compiles at first use. Its errors are of type [*Error];
 // [ErrBusy] when no slot became free. ctx ends when the client leaves.
 func (c *Checker) Check(ctx context.Context, key Key, topic string, document, message []byte) error {
-	err := c.check(ctx, key, topic, document, message)
-	var refused *Error
-	if errors.As(err, &refused) {
-		c.opts.Observer.Rejected(refused.Reason)
-	}
-	return err
-}
-
-func (c *Checker) check(ctx context.Context, key Key, topic string, document, message []byte) error {
 	s, err := c.compiled(ctx, key, topic, document)
 	if err != nil {
-		return err
+		return c.notRun(err)
 	}
+	run := func() error { return c.observed(func() error { return s.Validate(message) }) }
 	if !s.Costly(len(message)) {
-		return c.validate(s, message)
+		return run()
 	}
-	return c.InSlot(ctx, func() error { return c.validate(s, message) })
+	return c.inSlot(ctx, run)
 }
 
-func (c *Checker) validate(s *Schema, message []byte) error {
-	c.opts.Observer.Validating(+1)
-	defer c.opts.Observer.Validating(-1)
-	began := time.Now()
-	err := s.Validate(message)
-	c.opts.Observer.Validated(time.Since(began))
+// Document runs the check of a document in a slot.
+func (c *Checker) Document(ctx context.Context, check func() error) error {
+	return c.inSlot(ctx, func() error { return c.observed(check) })
+}
+
+// inSlot runs something that tells the observer itself.
+func (c *Checker) inSlot(ctx context.Context, run func() error) error {
+	err := c.InSlot(ctx, run)
+	if err == error(ErrBusy) || err == error(errLeft) {
+		return c.notRun(err)
+	}
 	return err
 }
 
-// Document runs the check of a document in a slot, and tells the observer why it was refused.
-func (c *Checker) Document(ctx context.Context, check func() error) error {
-	err := c.InSlot(ctx, check)
+// observed tells the observer of a check.
+func (c *Checker) observed(check func() error) error {
+	c.opts.Observer.SchemaStarted()
+	began := time.Now()
+	err := check()
+	c.opts.Observer.SchemaFinished(time.Since(began), reasonFor(err))
+	return err
+}
+
+// notRun tells the observer of a check that came to nothing.
+func (c *Checker) notRun(err error) error {
+	c.opts.Observer.SchemaStarted()
+	c.opts.Observer.SchemaFinished(0, reasonFor(err))
+	return err
+}
+
+func reasonFor(err error) string {
 	var refused *Error
 	if errors.As(err, &refused) {
-		c.opts.Observer.Rejected(refused.Reason)
+		return string(refused.Reason)
 	}
-	return err
+	return ""
 }
 
 // InSlot runs something expensive in a slot, for which it waits. It returns [ErrBusy] when none became free in time, and an [*Error]
@@ -199,6 +209,5 @@ func (c *Checker) fill(entry *cachedSchema, topic string, document []byte) {
 
 type nobody struct{}
 
-func (nobody) Validating(int)          {}
-func (nobody) Validated(time.Duration) {}
-func (nobody) Rejected(Reason)         {}
+func (nobody) SchemaStarted()                       {}
+func (nobody) SchemaFinished(time.Duration, string) {}

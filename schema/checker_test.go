@@ -15,19 +15,23 @@ import (
 
 // counts is an observer.
 type counts struct {
-	mu       sync.Mutex
-	rejected map[Reason]int
-	checked  int
-	running  int
+	mu      sync.Mutex
+	reasons map[string]int
+	running int
 }
 
-func (c *counts) Validating(n int) { c.mu.Lock(); c.running += n; c.mu.Unlock() }
-func (c *counts) Validated(time.Duration) {
+func (c *counts) SchemaStarted() {
 	c.mu.Lock()
-	c.checked++
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.running++
 }
-func (c *counts) Rejected(r Reason) { c.mu.Lock(); c.rejected[r]++; c.mu.Unlock() }
+
+func (c *counts) SchemaFinished(_ time.Duration, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	c.reasons[reason]++
+}
 
 func TestCheckerKeepsIncarnationsApart(t *testing.T) {
 	c := NewChecker(CheckerOptions{})
@@ -60,7 +64,7 @@ func TestCheckerDropsWhatDoesNotCompile(t *testing.T) {
 func TestCheckerSlots(t *testing.T) {
 	large := []byte(`"` + strings.Repeat("a", payloadCheap) + `"`)
 	synctest.Test(t, func(t *testing.T) {
-		seen := &counts{rejected: map[Reason]int{}}
+		seen := &counts{reasons: map[string]int{}}
 		c := NewChecker(CheckerOptions{Slots: 1, Observer: seen})
 		check := func(ctx context.Context, message []byte) error {
 			return c.Check(ctx, Key{"aa", 1}, "orders", []byte(`{"type":"string"}`), message)
@@ -83,8 +87,8 @@ func TestCheckerSlots(t *testing.T) {
 
 		time.AfterFunc(time.Second, func() { close(release) })
 		require.NoError(t, check(t.Context(), large))
-		require.Equal(t, map[Reason]int{ReasonBusy: 1, ReasonCanceled: 1}, seen.rejected)
-		require.Equal(t, 2, seen.checked)
+		require.Error(t, c.Document(t.Context(), func() error { return refuse(ReasonPaths, "too many") }))
+		require.Equal(t, map[string]int{"busy": 1, "canceled": 1, "": 2, "definition_paths": 1}, seen.reasons)
 		require.Zero(t, seen.running)
 	})
 }
