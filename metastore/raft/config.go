@@ -50,6 +50,7 @@ type forTests struct {
 	noSync     bool
 	retryFor   time.Duration
 	timeouts   time.Duration // of heartbeats and elections
+	lease      time.Duration // how long a leader that hears nobody goes on
 	retryFirst time.Duration
 	failWrite  func() error // of the replica
 }
@@ -72,6 +73,7 @@ func (c Config) withDefaults() Config {
 		setDefault(&c.Peers[0].Addr, "alone")
 	}
 	setDefault(&c.timeouts, time.Second)
+	setDefault(&c.lease, max(c.timeouts/2, 5*time.Millisecond))
 	if c.Listen == "" && !alone {
 		c.Listen = c.address()
 	}
@@ -131,7 +133,7 @@ func loopback(addr string) bool {
 func (c Config) raftConfig(id hraft.ServerID) *hraft.Config {
 	r := hraft.DefaultConfig()
 	r.LocalID = id
-	r.HeartbeatTimeout, r.ElectionTimeout, r.LeaderLeaseTimeout = c.timeouts, c.timeouts, max(c.timeouts/2, 5*time.Millisecond)
+	r.HeartbeatTimeout, r.ElectionTimeout, r.LeaderLeaseTimeout = c.timeouts, c.timeouts, c.lease
 	r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = c.SnapshotThreshold, c.SnapshotInterval, c.TrailingLogs
 	r.Logger = newLogger(c.Logger)
 	return r
