@@ -22,6 +22,8 @@ type Options struct {
 	Child func(dir string, interval time.Duration) *exec.Cmd
 	// Big adds what takes minutes.
 	Big bool
+
+	spoil func(vfs.FS) vfs.FS // a test's: puts a disk that lies above the recorded one
 }
 
 // pick returns the value for a quick run or for a full one.
@@ -107,8 +109,8 @@ func (o Options) fill(c *Cell, m *meter, design persister, prod *producers, file
 	if err != nil {
 		return err
 	}
+	time.Sleep(c.Design.T) // the last acks reach the page cache, and the tick is told of
 	c.First = m.longestTick()
-	time.Sleep(c.Design.T) // the last acks reach the page cache
 	idle, err := prod.run(alone)
 	if err != nil {
 		return err

@@ -169,9 +169,13 @@ func (o Options) powerCut(d time.Duration) (r Returned, err error) {
 	defer os.RemoveAll(dir)
 	data := filepath.Join(dir, "data")
 	files := tap.Recording(vfs.OS{})
+	world := env.OS().WithFS(files)
+	if o.spoil != nil {
+		world = env.OS().WithFS(o.spoil(files))
+	}
 	var longest atomic.Int64
 	e, err := engine.Open(data, engine.Options{
-		Env: env.OS().WithFS(files), CommitInterval: d,
+		Env: world, CommitInterval: d,
 		Listener: func(v engine.Event) {
 			if took := persistTime(v); took > 0 { // these events come from one task, so nothing is lost between load and store
 				longest.Store(max(longest.Load(), int64(took)))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,11 +41,12 @@ func (l *loop) fail(err error) {
 	}
 }
 
-// dialAll opens n connections.
+// dialAll opens n connections. To a server on loopback they come from many addresses, as a server bounds what one client may
+// have in flight and clients are told apart by address.
 func dialAll(host string, n int) ([]net.Conn, error) {
 	conns := make([]net.Conn, 0, n)
-	for range n {
-		c, err := net.DialTimeout("tcp", host, 10*time.Second)
+	for i := range n {
+		c, err := dialFrom(host, i)
 		if err != nil {
 			closeAll(conns)
 			return nil, fmt.Errorf("load: %w", err)
@@ -52,6 +54,18 @@ func dialAll(host string, n int) ([]net.Conn, error) {
 		conns = append(conns, c)
 	}
 	return conns, nil
+}
+
+func dialFrom(host string, i int) (net.Conn, error) {
+	d := net.Dialer{Timeout: 10 * time.Second}
+	if strings.HasPrefix(host, "127.") {
+		from := d
+		from.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%250))}
+		if c, err := from.Dial("tcp", host); err == nil {
+			return c, nil // elsewhere than on Linux only one such address is there
+		}
+	}
+	return d.Dial("tcp", host)
 }
 
 // driveGoroutines gives each session a goroutine.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"narad/bench/report"
+	"narad/bench/tap"
 )
 
 // MatrixOptions say how to run the runs of the report.
@@ -32,6 +33,9 @@ func Matrix(o MatrixOptions) ([]report.Section, error) {
 		s, err := part()
 		if len(s.Table.Rows) > 0 {
 			all = append(all, s)
+		}
+		if s.Title == EmbeddedTitle {
+			all = append(all, syncSection(s.Data.([]Result)))
 		}
 		if err != nil {
 			return all, err
@@ -203,11 +207,37 @@ func AddRow(s *report.Section, r Result) {
 	if r.Embedded {
 		name = "embedded: " + name
 	}
+	syncs := any("–") // nobody counts those of a server
+	if r.Embedded {
+		syncs = r.Syncs
+	}
 	s.Table.Add(name, r.Messages(), r.Produce.P50, r.Produce.P99, r.Consume.P50, r.Consume.P99, r.Ack.P50, r.Ack.P99, r.Through.P50, r.Through.P99, r.Late.P99,
-		r.CPU, r.ClientCPU, r.CoresUsed, r.Syncs, r.Account.Lost, r.Account.Duplicates)
+		r.CPU, r.ClientCPU, r.CoresUsed, syncs, r.Account.Lost, r.Account.Duplicates)
 	if s.Data == nil {
 		s.Data = []Result{r}
 	}
+}
+
+// syncSection says which files the syncs of embedded runs are of.
+func syncSection(all []Result) report.Section {
+	s := report.Section{Title: "Syncs per message, by kind of file (embedded)", Table: report.Table{Columns: []string{"run", "all"}}}
+	for k := range tap.Kinds {
+		s.Table.Columns = append(s.Table.Columns, k.String())
+	}
+	s.Table.Columns = append(s.Table.Columns, "written bytes per message")
+	for _, r := range all {
+		if r.Spec.Mode == Drain {
+			continue
+		}
+		// What was counted are the syncs until the work that was put off is done, as are the messages.
+		messages := float64(r.SyncCount.Total().Syncs) / r.Syncs
+		cells := []any{describe(r.Spec), r.Syncs}
+		for _, c := range r.SyncCount {
+			cells = append(cells, float64(c.Syncs)/messages)
+		}
+		s.Table.Add(append(cells, float64(r.SyncCount.Total().Bytes)/messages)...)
+	}
+	return s
 }
 
 func ratePlots(all []Result) []report.Plot {

@@ -97,16 +97,18 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	return errors.Join(err, toFile(a.json, r.WriteJSON), toFile(a.html, func(w io.Writer) error { return report.WriteHTML(w, r) }))
 }
 
-// commandLine is how to repeat the run; where files go is left out.
+// commandLine is how to repeat the run; where files are is left out.
 func commandLine() string {
 	words := []string{"narad-bench"}
 	for i := 1; i < len(os.Args); i++ {
-		switch arg := os.Args[i]; {
-		case arg == "--dir" || arg == "--json" || arg == "--html":
-			i++
-		case strings.HasPrefix(arg, "--dir=") || strings.HasPrefix(arg, "--json=") || strings.HasPrefix(arg, "--html="):
+		name, _, inOne := strings.Cut(os.Args[i], "=")
+		switch name {
+		case "--dir", "--json", "--html", "--out", "--narad":
+			if !inOne {
+				i++
+			}
 		default:
-			words = append(words, arg)
+			words = append(words, os.Args[i])
 		}
 	}
 	return strings.Join(words, " ")
