@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,9 +21,8 @@ type requestKey struct {
 
 // requestSeries are the counters of a kind of request.
 type requestSeries struct {
-	count   prometheus.Counter
-	seconds prometheus.Observer
-	in, out prometheus.Counter
+	count, in, out atomic.Uint64
+	seconds        *hist
 }
 
 type requestTable struct {
@@ -39,10 +39,10 @@ func (o *Observer) Started() { o.node.inFlight.Inc() }
 func (o *Observer) Finished(r server.Request) {
 	o.node.inFlight.Dec()
 	s := o.request(requestKey{r.Route, r.Method, r.Status})
-	s.count.Inc()
-	s.seconds.Observe(r.Took.Seconds())
-	s.in.Add(float64(r.In))
-	s.out.Add(float64(r.Out))
+	s.count.Add(1)
+	s.seconds.took(r.Took)
+	s.in.Add(uint64(max(r.In, 0)))
+	s.out.Add(uint64(max(r.Out, 0)))
 	if r.Status >= http.StatusInternalServerError {
 		o.node.fail(errHTTP)
 	}
@@ -55,24 +55,16 @@ func (o *Observer) request(key requestKey) *requestSeries {
 	if s != nil {
 		return s
 	}
+	key.method, key.status = normalMethod(key.method), normalStatus(key.status)
 	o.requests.mu.Lock()
 	defer o.requests.mu.Unlock()
 	if s := o.requests.byKey[key]; s != nil {
 		return s
 	}
-	route, method, status := key.route, normalMethod(key.method), normalStatus(key.status)
-	s = &requestSeries{
-		count: o.node.requests.WithLabelValues(route, method, status), seconds: o.node.requestSeconds.WithLabelValues(route, method, status),
-		in: o.node.requestIn.WithLabelValues(route), out: o.node.requestOut.WithLabelValues(route),
-	}
-	if len(o.requests.byKey) < requestKeysMax {
-		o.requests.byKey[key] = s
-	}
+	s = &requestSeries{seconds: newSeconds(requestBounds)}
+	o.requests.byKey[key] = s
 	return s
 }
-
-// requestKeysMax bounds what is kept ready: there are a few dozen routes, each with a few methods and statuses.
-const requestKeysMax = 4096
 
 // normalMethod keeps a client from making series, whoever passes the method on (B202).
 func normalMethod(method string) string {
@@ -83,11 +75,47 @@ func normalMethod(method string) string {
 	return "OTHER"
 }
 
-func normalStatus(status int) string {
+func normalStatus(status int) int {
 	if status < 100 || status > 599 {
-		return "0"
+		return 0
 	}
-	return strconv.Itoa(status)
+	return status
+}
+
+var (
+	descRequests       = describe("http_requests_total", "Requests, by pattern of their route.", "route", "method", "status")
+	descRequestSeconds = describe("http_request_duration_seconds", "Time of a request, the wait of a consume included.", "route", "method", "status")
+	descRequestIn      = describe("http_request_bytes_in_total", "Bytes of request bodies that were read.", "route")
+	descRequestOut     = describe("http_response_bytes_out_total", "Bytes of response bodies.", "route")
+)
+
+// requestCollector exports the counters of requests.
+type requestCollector struct{ table *requestTable }
+
+// Describe implements prometheus.Collector.
+func (c *requestCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descRequests, descRequestSeconds, descRequestIn, descRequestOut} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *requestCollector) Collect(to chan<- prometheus.Metric) {
+	c.table.mu.RLock()
+	defer c.table.mu.RUnlock()
+	type bytes struct{ in, out uint64 }
+	routes := map[string]bytes{}
+	for key, s := range c.table.byKey {
+		status := strconv.Itoa(key.status)
+		count(to, descRequests, s.count.Load(), key.route, key.method, status)
+		spread(to, descRequestSeconds, s.seconds, key.route, key.method, status)
+		sum := routes[key.route]
+		routes[key.route] = bytes{sum.in + s.in.Load(), sum.out + s.out.Load()}
+	}
+	for route, sum := range routes {
+		count(to, descRequestIn, sum.in, route)
+		count(to, descRequestOut, sum.out, route)
+	}
 }
 
 // Waited implements server.Observer.
@@ -96,7 +124,7 @@ func (o *Observer) Waited(topic string, outcome server.WaitOutcome, took time.Du
 	if t == nil || int(outcome) >= len(t.waits) {
 		return
 	}
-	t.waits[outcome].observe(took)
+	t.waits[outcome].took(took)
 	if outcome == server.WaitTimeout || outcome == server.WaitNone {
 		t.empty.Add(1)
 	}
@@ -128,7 +156,7 @@ func (o *Observer) SchemaStarted() { o.node.schemaInFlight.Inc() }
 // SchemaFinished reports the end of a check, and in one word why it refused; empty when it did not.
 func (o *Observer) SchemaFinished(took time.Duration, reason string) {
 	o.node.schemaInFlight.Dec()
-	o.node.schemaSeconds.Observe(took.Seconds())
+	o.node.schemaSeconds.took(took)
 	if reason == "" {
 		return
 	}

@@ -12,15 +12,16 @@ import (
 
 // Listen hears an event; it is what engine.Options.Listener wants.
 func (o *Observer) Listen(v engine.Event) {
-	o.count(v)
-	o.log.Listen(v)
+	if o.count(v) || o.debug {
+		o.log.Listen(v)
+	}
 	if o.trace != nil {
 		o.trace.listen(v)
 	}
 }
 
-// count adds an event to the counters.
-func (o *Observer) count(v engine.Event) {
+// count adds an event to the counters, and reports whether it may be worth a line: what happens for every message is not.
+func (o *Observer) count(v engine.Event) (loud bool) {
 	switch v := v.(type) {
 	case engine.Delivered:
 		if p := o.topics.part(v.Key); p != nil {
@@ -36,10 +37,13 @@ func (o *Observer) count(v engine.Event) {
 		o.stored(v)
 	case engine.WAL:
 		o.countWAL(v.Event)
+		return true
 	case engine.Log:
 		o.countLog(v.Key, v.Event)
+		return true
 	case engine.Consumer:
 		o.countConsumer(v.Event)
+		return true
 	case engine.Withheld:
 		if t := o.topics.topic(v.Key.Topic); t != nil && v.Outcome >= inflight.InFlightCap && int(v.Outcome-inflight.InFlightCap) < len(t.withheld) {
 			t.withheld[v.Outcome-inflight.InFlightCap].Add(1)
@@ -56,9 +60,13 @@ func (o *Observer) count(v engine.Event) {
 		if t := o.topics.topic(v.Key.Topic); t != nil {
 			t.handles.Add(1)
 		}
+	case engine.Accepted, engine.Dispatched, engine.Leased, engine.ConsumerSnapshot, engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed,
+		engine.PumpPass, engine.PumpPutBack, engine.Replayed:
 	default:
 		o.countRare(v)
+		return true
 	}
+	return false
 }
 
 func (o *Observer) ended(topic string, how, n int) {
@@ -68,8 +76,8 @@ func (o *Observer) ended(topic string, how, n int) {
 }
 
 func (o *Observer) stored(v engine.Stored) {
-	o.node.commitSeconds.Observe(v.Took.Seconds())
-	o.node.commitRecords.Observe(float64(v.Records))
+	o.node.commitSeconds.took(v.Took)
+	o.node.commitRecords.observe(int64(v.Records))
 	if p := o.topics.part(v.Key); p != nil {
 		p.produced.Add(uint64(v.Records))
 		p.producedBytes.Add(uint64(v.Bytes))
@@ -104,7 +112,7 @@ func (o *Observer) countRare(v engine.Event) {
 			p.expiredBytes.Add(uint64(v.Bytes))
 		}
 	case engine.RetentionRun:
-		o.node.retentionRun.Observe(v.Took.Seconds())
+		o.node.retentionRun.took(v.Took)
 		o.node.swept.Add(float64(v.Opened))
 	case engine.ShardDropped:
 		if v.Why == engine.DropIdle {
@@ -146,9 +154,9 @@ func (o *Observer) countWAL(v wal.Event) {
 	switch v := v.(type) {
 	case wal.BatchSynced:
 		if v.Err == nil {
-			o.node.walSync.Observe(v.Took.Seconds())
-			o.node.walRecords.Observe(float64(v.Records))
-			o.node.walBytes.Observe(float64(v.Bytes))
+			o.node.walSync.took(v.Took)
+			o.node.walRecords.observe(int64(v.Records))
+			o.node.walBytes.observe(int64(v.Bytes))
 			o.rates.accepted.Add(uint64(v.Records))
 			o.rates.syncs.Add(1)
 			o.rates.syncNanos.Add(uint64(max(v.Took, 0)))
@@ -179,9 +187,9 @@ func (o *Observer) countLog(key engine.Key, v segment.Event) {
 	case segment.Committed:
 		if p := o.topics.part(key); p != nil {
 			p.flushedBytes.Add(uint64(v.Bytes))
-			p.flush.observe(v.Took)
+			p.flush.took(v.Took)
 			if v.Syncs > 0 {
-				p.fsync.observe(v.SyncTook / time.Duration(v.Syncs))
+				p.fsync.took(v.SyncTook / time.Duration(v.Syncs))
 			}
 		}
 	case segment.CommitFailed:
@@ -203,7 +211,7 @@ func (o *Observer) countConsumer(v committer.Event) {
 		o.failed(v.Err, errOffsetsWrite)
 		if p := o.topics.part(engine.Key{Topic: v.Key.Topic, Partition: v.Key.Partition}); p != nil && v.Err == nil {
 			if late, ok := p.late.written(v); ok {
-				o.node.trailCache.Observe(late.Seconds())
+				o.node.trailCache.took(late)
 			}
 		}
 	case committer.WrittenOut:
@@ -215,7 +223,7 @@ func (o *Observer) countConsumer(v committer.Event) {
 		}
 	case committer.TickDone:
 		if v.Partitions > 0 {
-			o.node.tick.Observe(v.Took.Seconds())
+			o.node.tick.took(v.Took)
 			if v.Took > tickOf(o.config.CommitInterval) {
 				o.node.missedTick.Inc()
 			}
@@ -235,7 +243,7 @@ func (o *Observer) countConsumer(v committer.Event) {
 
 // writtenOut notes that acks are on the disk. Like the committer's own warning it calls twice the interval late.
 func (o *Observer) writtenOut(late time.Duration) {
-	o.node.trailDisk.Observe(late.Seconds())
+	o.node.trailDisk.took(late)
 	if late > 2*o.config.CommitInterval {
 		o.node.missedWriteout.Inc()
 	}

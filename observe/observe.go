@@ -48,6 +48,7 @@ type Observer struct {
 	topics   topicTable
 	requests requestTable
 	log      *EventLog
+	debug    bool    // the events of every message are logged
 	trace    *tracer // nil: off
 	rates    *rates
 	fresh    freshViews
@@ -85,11 +86,12 @@ func New(c Config) (*Observer, error) {
 	o.requests.byKey = map[requestKey]*requestSeries{}
 	o.log = NewEventLog(c.Logger,
 		func(n int64) { o.node.logSuppressed.Add(float64(n)) }, func(n int64) { o.node.logDropped.Add(float64(n)) })
+	o.debug = o.log.debug()
 	o.rates = newRates(o)
 	o.vitals.o = o
 	o.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	o.registry.MustRegister(o.node.all()...)
-	o.registry.MustRegister(&topicCollector{o}, &vitalsCollector{o})
+	o.registry.MustRegister(o.node.collectors...)
+	o.registry.MustRegister(&topicCollector{o}, &vitalsCollector{o}, &requestCollector{&o.requests})
 	if c.Raft != nil {
 		o.registry.MustRegister(&raftCollector{c.Raft})
 	}
@@ -102,7 +104,7 @@ func New(c Config) (*Observer, error) {
 func (o *Observer) Handler() http.Handler { return o.handler }
 
 // Coarse is what engine.Options.Coarse should be: the details are heard only by debug lines and traces.
-func (o *Observer) Coarse() bool { return o.trace == nil && !o.log.debug() }
+func (o *Observer) Coarse() bool { return o.trace == nil && !o.debug }
 
 // Start begins to poll the engine, which serves from now on.
 func (o *Observer) Start(e *engine.Engine) {

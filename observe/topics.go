@@ -3,7 +3,6 @@ package observe
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"narad/engine"
 	"narad/server"
@@ -57,16 +56,10 @@ type partSeries struct {
 	late                    lateness
 }
 
-// Bounds of histograms, in seconds.
-var (
-	waitBounds = []float64{.001, .01, .1, .5, 1, 5, 10, 30, 60}
-	diskBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1}
-)
-
 func newTopicSeries(name string, partitions int32) *topicSeries {
 	t := &topicSeries{name: name}
 	for i := range t.waits {
-		t.waits[i] = newHist(waitBounds)
+		t.waits[i] = newSeconds(waitBounds)
 	}
 	t.parts.Store(&[]*partSeries{})
 	t.grow(partitions)
@@ -77,7 +70,7 @@ func newTopicSeries(name string, partitions int32) *topicSeries {
 func (t *topicSeries) grow(partitions int32) {
 	parts := append([]*partSeries(nil), *t.parts.Load()...)
 	for int32(len(parts)) < partitions {
-		parts = append(parts, &partSeries{fsync: newHist(diskBounds), flush: newHist(diskBounds)})
+		parts = append(parts, &partSeries{fsync: newSeconds(diskBounds), flush: newSeconds(diskBounds)})
 	}
 	t.parts.Store(&parts)
 }
@@ -134,35 +127,4 @@ func (t *topicTable) all() []*topicSeries {
 		all = append(all, s)
 	}
 	return all
-}
-
-// hist is a histogram that costs two additions, and that is part of something that can go.
-type hist struct {
-	bounds []float64 // upper, in seconds
-	counts []atomic.Uint64
-	nanos  atomic.Int64
-}
-
-func newHist(bounds []float64) *hist {
-	return &hist{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
-}
-
-func (h *hist) observe(d time.Duration) {
-	i, seconds := 0, d.Seconds()
-	for i < len(h.bounds) && seconds > h.bounds[i] {
-		i++
-	}
-	h.counts[i].Add(1)
-	h.nanos.Add(int64(d))
-}
-
-// read returns what Prometheus wants: the cumulative counts.
-func (h *hist) read() (count uint64, sum float64, buckets map[float64]uint64) {
-	buckets = make(map[float64]uint64, len(h.bounds))
-	for i, bound := range h.bounds {
-		count += h.counts[i].Load()
-		buckets[bound] = count
-	}
-	count += h.counts[len(h.bounds)].Load()
-	return count, time.Duration(h.nanos.Load()).Seconds(), buckets
 }
