@@ -259,8 +259,8 @@ type exemption struct {
 var exemptions = []exemption{
 	{
 		// A partition log has no mark of its end: what follows the last intact frame is a torn write, which is cut and told
-		// (segment.Recovered.TailCut), and the high watermark is where the frames end. A bit lost in the last
-		// frame, or the end of the file, looks the same; nothing before the cut is touched. That the file was rewritten
+		// (segment.Recovered.TailCut), and the high watermark is where the frames end. The end of the
+		// file lost, or a bit in a length of the last frame, looks the same; nothing before the cut is touched. That the file was rewritten
 		// from its middle on, by zeros for example, looks like one large torn frame.
 		"end of the newest segment of a partition",
 		func(c opened) bool {
@@ -269,8 +269,8 @@ var exemptions = []exemption{
 				return false
 			}
 			cut := c.found.hw[key]
-			if strings.HasPrefix(c.what, "byte") && cut < c.lastFrame() {
-				return false // one byte costs one frame
+			if strings.HasPrefix(c.what, "byte") && (cut < c.lastFrame() || !c.inLengths()) {
+				return false // one byte costs one frame, and one of a message is known for what it is
 			}
 			return c.only(func(at place) bool { return at.Key == key && at.Offset >= cut })
 		},
@@ -397,6 +397,32 @@ func (s *specimen) records(path string) (n int64) {
 func (c opened) lastFrame() int64 {
 	list := c.frames(c.path)
 	return list[len(list)-1].Base
+}
+
+// inLengths reports whether the damaged byte of the newest segment is one of a header, or of the lengths between messages.
+func (c opened) inLengths() bool {
+	var at int
+	fmt.Sscanf(c.what, "byte %d", &at)
+	b := c.files[c.path]
+	for len(b) > 0 {
+		f, n, err := record.ParseFrame(b)
+		must(err)
+		if at < n {
+			if at -= record.FrameHeaderSize; at < 0 || f.Codec != record.CodecNone {
+				return true
+			}
+			for _, r := range f.Records() {
+				if at < 4 {
+					return true
+				}
+				if at -= 4 + len(r); at < 0 {
+					return false
+				}
+			}
+		}
+		at, b = at-n, b[n:]
+	}
+	return false
 }
 
 // damage is one way to spoil a directory.

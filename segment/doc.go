@@ -61,11 +61,13 @@
 // empty. Empty, it is kept for the offset in its name, and before its first frame is written a new file is
 // renamed over it and the directory synced, because the sync that its creator made may have failed.
 //
-// Open: scan the newest file with all checksums; cut what follows the last intact frame, also when that is a
-// frame of full length; write the last frame over itself (it may be in the page cache only, and even look
+// Open: scan the newest file with all checksums; cut what follows the last intact frame, unless it is a
+// frame of full length that can only have been whole once: that becomes a gap; write the last frame over itself (it may be in the page cache only, and even look
 // clean there after a sync that failed), sync, sync the directory; only then set the high watermark. Every
 // step may be interrupted and repeated. Open costs one segment, whatever the log holds. When damage is
-// followed by intact frames nothing is cut: the offsets between become a gap.
+// followed by intact frames nothing is cut: the offsets between become a gap. What no crash leaves is refused with a
+// DamageError, and nothing is changed: an intact frame in the wrong place, and an index of the newest segment, which says that
+// there was a later one.
 //
 // Retain, for each segment, oldest first: take it out of memory and raise the oldest offset; unlink; sync the directory;
 // only then the next one. A crash in between leaves a contiguous end of the log. What was not synced may come back, with

@@ -121,7 +121,7 @@ func parseName(name, suffix string) (int64, bool) {
 // reopen makes the newest segment the active one.
 //
 //  1. Scan it, verifying every checksum.
-//  2. Cut what follows the last intact frame.
+//  2. Cut what follows the last intact frame, unless it was one.
 //  3. Write the last frame once more over itself, and sync. Only that frame can be unsynced, because every
 //     frame is synced before the next one is written. It may even look clean to the operating system after
 //     a sync that failed, in this process or an earlier one: a sync alone would then prove nothing.

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"narad/record"
+	"narad/vfs"
 )
 
 // damage is a run of bytes that holds no readable frame, and the offsets lost with it.
@@ -109,6 +110,13 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 		if s.exhausted && s.limit == math.MaxInt64 { // cutting could lose frames
 			return 0, 0, nil, &DamageError{File: s.name, At: at, Cause: errUndecided}
 		}
+		if !found && s.limit == math.MaxInt64 {
+			if rotten, err := s.rotten(at, from); err != nil {
+				return 0, 0, nil, err
+			} else if rotten > 0 {
+				return s.size, from + rotten, append(lost, damage{at, from, from + rotten, cause}), nil
+			}
+		}
 		if !found {
 			if s.limit != math.MaxInt64 && from < s.limit {
 				lost = append(lost, damage{at, from, s.limit, cause})
@@ -121,6 +129,40 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 		keep(f)
 		end, next = f.endAt(), f.Next()
 	}
+}
+
+// rotten returns how many offsets were lost with the last frame of the newest segment, 0 when it is torn: what a crash left
+// of a write. A torn frame ends beyond the file, or has a sector that did not make it, which reads as zeros, since the file
+// grew or was cut to there, durably, before (rules D1 and D5 of package vfs). One that is all there, with lengths that fit
+// each other, and fails its checksum was whole once: other bytes of it have changed since. Where the damage is in the
+// lengths nothing tells how many records there were, and the frame counts as torn.
+func (s *scanner) rotten(at, from int64) (offsets int64, err error) {
+	f, cause, err := s.header(at)
+	if err != nil || cause != nil || f.Base != from || f.endAt() != s.size {
+		return 0, err
+	}
+	b := make([]byte, f.Size())
+	if n, err := s.file.ReadAt(b, at); n < len(b) {
+		return 0, noEOF(err)
+	}
+	for sector := at - at%vfs.SectorSize; sector < s.size; sector += vfs.SectorSize {
+		if isZero(b[max(sector, at)-at : min(sector+vfs.SectorSize, s.size)-at]) {
+			return 0, nil
+		}
+	}
+	if _, _, err := record.ParseDamagedFrame(b); err != nil {
+		return 0, nil
+	}
+	return f.Next() - from, nil
+}
+
+func isZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // misplaced refuses an intact frame of the newest segment that follows another one, or begins the file, and has an offset
