@@ -1,6 +1,6 @@
 // Package metastore keeps what topics exist: their settings, their schemas and the incarnation that each name belongs to; and what users
-// exist, with their grants. [Store] is the seam; [Local] is the implementation for one node, two files in a directory. A replicated
-// one can stand in its place. What they share is a [State], the [Change] from one to the next, and a [Replica] that shows
+// exist, with their grants. [Store] is the seam; [Local] is the implementation for one node, two files in a directory. Package
+// metastore/raft has the replicated one, and [Memory] stands for that in simulations. What they share is a [State], the [Change] from one to the next, and a [Replica] that shows
 // states and plans changes.
 //
 // # Invariants
@@ -73,6 +73,6 @@
 // fails with a [*CorruptError] rather than forget changes.
 //
 // File map: store.go (Store, errors), topic.go, schema.go, user.go, name.go (what may exist), change.go (one step, and when it is
-// legal), state.go (immutable states), replica.go (reads, and plans of changes), local.go (Local: changes), open.go (open,
+// legal), state.go (immutable states), replica.go (reads, and plans of changes), local.go (Local: changes), memory.go (Memory), records.go (states in pieces), open.go (open,
 // compaction), format.go (bytes), inspect.go (for tools).
 package metastore

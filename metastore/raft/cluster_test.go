@@ -301,6 +301,8 @@ type client struct {
 	history *history
 	known   map[string]int // incarnation of a topic, as far as it knows
 	minted  *atomic.Int64
+	nodes   []int // that it talks to
+	reads   bool  // and nothing else
 
 	// Bugs to plant.
 	staleReads   bool // a read is answered by any replica
@@ -308,14 +310,14 @@ type client struct {
 }
 
 func (c *client) run(end time.Time) {
-	last := 0
+	last := c.anyNode()
 	for time.Now().Before(end) {
 		if rand.IntN(4) == 0 {
-			last = rand.IntN(len(c.cluster.dirs))
+			last = c.anyNode()
 		}
 		s := c.cluster.store(last)
 		if s == nil {
-			last = rand.IntN(len(c.cluster.dirs))
+			last = c.anyNode()
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -324,16 +326,21 @@ func (c *client) run(end time.Time) {
 		o := c.do(s, i)
 		c.history.add(c.id, i, call, o)
 		if o.answer == "none" {
-			last = rand.IntN(len(c.cluster.dirs))
+			last = c.anyNode()
 		}
 		time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
 	}
 }
 
+func (c *client) anyNode() int { return c.nodes[rand.IntN(len(c.nodes))] }
+
 func (c *client) choose() input {
 	i := input{user: rand.IntN(3) == 0, name: fmt.Sprint("x", rand.IntN(3)), next: int(c.minted.Add(1))}
 	i.kind = []string{opCreate, opCreate, opGrow, opGrow, opGrow, opRead, opRead, opReplace, opRemove}[rand.IntN(9)]
 	i.number = c.known[i.name]
+	if c.reads {
+		i.user, i.kind = false, opRead
+	}
 	if i.user && (i.kind == opRead || i.kind == opReplace) {
 		i.kind = opGrow
 	}
@@ -429,8 +436,14 @@ func storm(t *testing.T, span time.Duration, plant func(*client)) *history {
 		end := time.Now().Add(span)
 		var clients sync.WaitGroup
 		minted := &atomic.Int64{}
+		apart := rand.IntN(2) == 0 // those who change things never ask the first node, whose readers may then notice late
 		for id := range 8 {
-			cl := &client{id: id, cluster: c, history: h, known: map[string]int{}, minted: minted}
+			cl := &client{id: id, cluster: c, history: h, known: map[string]int{}, minted: minted, nodes: []int{0, 1, 2}}
+			if apart && id < 4 {
+				cl.nodes = []int{1, 2}
+			} else if apart {
+				cl.reads = true
+			}
 			plant(cl)
 			clients.Go(func() { cl.run(end) })
 		}
