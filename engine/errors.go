@@ -15,6 +15,9 @@ var (
 	ErrTopicNotFound = errors.New("topic not found")
 	// ErrTopicExists reports a name that is taken, perhaps by one that differs only in case. (409)
 	ErrTopicExists = errors.New("topic exists")
+	// ErrTopicChanged reports a message that was checked for another incarnation of its topic. Nothing was stored; check it
+	// again.
+	ErrTopicChanged = errors.New("the topic was replaced meanwhile")
 	// ErrEmpty reports that nothing could be handed out within the wait. (204)
 	ErrEmpty = errors.New("nothing to consume")
 	// ErrOffsetGone reports an offset that retention has deleted or that cannot be read any more. (410)

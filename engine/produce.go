@@ -20,6 +20,8 @@ type Message struct {
 	Partition int32
 	Key       []byte // may be empty
 	Payload   []byte // 1 byte to MaxPayload
+	// Incarnation, when it is not empty, is the one that the caller has checked the message for: it goes to no other one.
+	Incarnation string
 }
 
 // Produce stores a message. When it returns nil the message is on disk, fsynced, and survives any crash or
@@ -67,6 +69,8 @@ func produceError(err error) error {
 
 func (m Message) validate(t *topic) error {
 	switch {
+	case m.Incarnation != "" && m.Incarnation != t.info.ID:
+		return ErrTopicChanged
 	case len(m.Payload) == 0:
 		return fmt.Errorf("%w: empty payload", ErrInvalid)
 	case len(m.Payload) > MaxPayload:

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -20,8 +21,7 @@ func (s *Server) produceBatch(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.engine.Topic(x.topic)
-	if err != nil {
+	if _, err := s.engine.Topic(x.topic); err != nil { // before a body for nobody is read
 		return err
 	}
 	permit := s.produces.enter(x, 1) // for the body
@@ -46,7 +46,7 @@ func (s *Server) produceBatch(x *exchange) error {
 	if !permit.grow(len(*list)) {
 		return errTooManyProduces
 	}
-	if err := s.storeBatch(x, &t, *list); err != nil {
+	if err := s.storeBatch(x, *list); err != nil {
 		return err
 	}
 	return x.json(http.StatusAccepted, acceptedBody(x.buffer(32), len(*list)))
@@ -68,18 +68,37 @@ func (x *exchange) batchParams() (coding, error) {
 	return x.coding()
 }
 
-// storeBatch is the second pass over the messages, which knows the topic, and then stores them.
-func (s *Server) storeBatch(x *exchange, t *engine.Topic, messages []engine.Message) error {
+// storeBatch is the second pass over the messages, which knows the topic, and then stores them in the very incarnation that
+// they were checked for.
+func (s *Server) storeBatch(x *exchange, messages []engine.Message) error {
+	for {
+		t, err := s.engine.Topic(x.topic)
+		if err != nil {
+			return err
+		}
+		if err := s.checkBatch(x, &t, messages); err != nil {
+			return err
+		}
+		if err := s.engine.ProduceBatch(t.Name, messages); !errors.Is(err, engine.ErrTopicChanged) {
+			return err
+		}
+	}
+}
+
+func (s *Server) checkBatch(x *exchange, t *engine.Topic, messages []engine.Message) error {
 	for i := range messages {
 		m := &messages[i]
-		if err := s.checkSchema(x, t, m.Payload); err != nil {
-			return atMessage(i, err)
+		m.Incarnation = t.ID
+		if s.opts.Schemas != nil {
+			if err := s.checkSchema(x, t, m.Payload); err != nil {
+				return atMessage(i, err)
+			}
 		}
 		if m.Partition >= t.Partitions {
 			return atMessage(i, badf("partition %d, topic %s has 0 to %d", m.Partition, t.Name, t.Partitions-1))
 		}
 	}
-	return s.engine.ProduceBatch(t.Name, messages)
+	return nil
 }
 
 // atMessage says which message of a batch is refused; the status stays.

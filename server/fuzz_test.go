@@ -114,4 +114,3 @@ func requireKnownAnswer(t *testing.T, resp *http.Response, body []byte) {
 	require.Equal(t, 1, bytes.Count(body, []byte("\n")))
 	require.NotContains(t, *e.Error, "/tmp")
 }
-

@@ -16,8 +16,7 @@ func (s *Server) produce(x *exchange) error {
 	if err := x.destination(&m); err != nil {
 		return err
 	}
-	t, err := s.engine.Topic(m.Topic) // before a body for nobody is read
-	if err != nil {
+	if _, err := s.engine.Topic(m.Topic); err != nil { // before a body for nobody is read
 		return err
 	}
 	permit := s.produces.enter(x, 1)
@@ -27,18 +26,34 @@ func (s *Server) produce(x *exchange) error {
 	defer permit.leave()
 	s.producing.Add(1)
 	defer s.producing.Add(-1)
+	var err error
 	if m.Payload, err = x.body(engine.MaxPayload); err != nil {
 		return err
 	}
-	if len(m.Payload) > 0 { // an empty one is refused for that
-		if err := s.checkSchema(x, &t, m.Payload); err != nil {
-			return err
-		}
-	}
-	if err := s.engine.Produce(m); err != nil {
+	if err := s.store(x, &m); err != nil {
 		return err
 	}
 	return x.accepted()
+}
+
+// store checks a message against the schema of its topic and stores it in the very incarnation that it was checked for.
+func (s *Server) store(x *exchange, m *engine.Message) error {
+	if s.opts.Schemas == nil || len(m.Payload) == 0 { // an empty one is refused for that
+		return s.engine.Produce(*m)
+	}
+	for {
+		t, err := s.engine.Topic(m.Topic)
+		if err != nil {
+			return err
+		}
+		if err := s.checkSchema(x, &t, m.Payload); err != nil {
+			return err
+		}
+		m.Incarnation = t.ID
+		if err := s.engine.Produce(*m); !errors.Is(err, engine.ErrTopicChanged) {
+			return err
+		}
+	}
 }
 
 // destination reads where a message is to go.
@@ -52,16 +67,13 @@ func (x *exchange) destination(m *engine.Message) error {
 	}
 	key, given, err := q.single("key")
 	if given {
-		m.Key = []byte(key)
+		m.Key = append(x.buffer(int64(len(key))), key...)
 	}
 	return err
 }
 
 // checkSchema refuses a payload that the schema of its topic does not allow.
 func (s *Server) checkSchema(x *exchange, t *engine.Topic, payload []byte) error {
-	if s.opts.Schemas == nil {
-		return nil
-	}
 	err := s.opts.Schemas.Check(x.r.Context(), t, payload)
 	if err != nil && s.opts.Observer != nil && statusOf(err) == http.StatusBadRequest {
 		s.opts.Observer.ProduceRefused(t.Name, "schema")

@@ -195,7 +195,9 @@ func TestCapsPerIdentity(t *testing.T) {
 	require.Equal(t, 429, s.do("POST", "/v1/topics/orders/produce", []byte("x"), as("root"), asClient).status)
 	require.Equal(t, 429, s.do("POST", "/v1/topics/orders/produce/batch", []byte("{"), as("root"), asClient).status, "before its body is read")
 	slow.Close()
-	require.Eventually(t, func() bool { return s.do("POST", "/v1/topics/orders/produce", []byte("x"), as("root"), asClient).status == 202 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.do("POST", "/v1/topics/orders/produce", []byte("x"), as("root"), asClient).status == 202
+	}, patience, time.Millisecond)
 	require.Equal(t, 202, s.do("POST", "/v1/topics/orders/produce/batch", []byte(`{"messages":[{"payload":1},{"payload":2}]}`), as("root"), asClient).status,
 		"more than the cap is the cap")
 }
@@ -314,7 +316,9 @@ func (p *pickySchemas) Append(_ context.Context, t *engine.Topic, base *int64, d
 	return nil
 }
 
-func (p *pickySchemas) Current(*engine.Topic) (int, json.RawMessage) { return 1, json.RawMessage(`{"a":1}`) }
+func (p *pickySchemas) Current(*engine.Topic) (int, json.RawMessage) {
+	return 1, json.RawMessage(`{"a":1}`)
+}
 
 func TestSchemasAreAsked(t *testing.T) {
 	o, p := &recorder{}, &pickySchemas{}
@@ -389,4 +393,37 @@ func TestMetastoreStatuses(t *testing.T) {
 		}
 	}
 	require.Contains(t, textOf(metastore.ErrUncertain), "may still be applied")
+}
+
+// swapSchemas replaces the topic by another one of its name while a message is being checked.
+type swapSchemas struct {
+	pickySchemas
+	swap func()
+	ids  []string
+}
+
+func (p *swapSchemas) Check(_ context.Context, t *engine.Topic, _ []byte) error {
+	p.ids = append(p.ids, t.ID)
+	if len(p.ids) == 1 {
+		p.swap()
+	}
+	return nil
+}
+
+// A message goes into the incarnation that it was checked for, or is checked again (facts 6, accept).
+func TestCheckedForThisIncarnation(t *testing.T) {
+	for _, path := range []string{"produce", "produce/batch"} {
+		p := &swapSchemas{}
+		n := newNode(t, Options{Schemas: p})
+		n.topic(`"name":"orders"`)
+		p.swap = func() {
+			require.NoError(t, n.engine.DeleteTopic("orders"))
+			_, err := n.engine.CreateTopic(engine.TopicSpec{Name: "orders"})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 202, n.post("/v1/topics/orders/"+path, `{"messages":[{"payload":1}]}`).status)
+		require.Len(t, p.ids, 2)
+		require.NotEqual(t, p.ids[0], p.ids[1])
+		n.consumeOne("orders", "")
+	}
 }

@@ -59,7 +59,9 @@ func TestBatchBudget(t *testing.T) {
 	body := func(padding int) []byte {
 		return []byte(`{"messages":[{"payload":1}]` + strings.Repeat(" ", padding) + `}`)
 	}
-	post := func(padding int) reply { return s.do("POST", "/v1/topics/orders/produce/batch", body(padding), asClient) }
+	post := func(padding int) reply {
+		return s.do("POST", "/v1/topics/orders/produce/batch", body(padding), asClient)
+	}
 	require.Equal(t, 202, post(1900000).status, "1 MiB more is there")
 	r := post(2900000)
 	require.Equal(t, 503, r.status)
@@ -153,4 +155,3 @@ func TestRefusedBodyIsNotRead(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(answer, []byte("HTTP/1.1 413 ")), "%s", answer)
 }
-
