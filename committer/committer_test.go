@@ -28,9 +28,11 @@ func TestCadence(t *testing.T) {
 		{time.Second, 100 * time.Millisecond, 10},
 		{time.Minute, 100 * time.Millisecond, 600},
 	} {
-		got := newCadence(c.interval)
+		got := newCadence(c.interval, maxTick)
 		require.Equal(t, cadence{interval: c.interval, tick: c.tick, turns: c.turns}, got)
 	}
+	require.Equal(t, cadence{interval: time.Second, tick: 20 * time.Millisecond, turns: 50}, newCadence(time.Second, 20*time.Millisecond))
+	require.Equal(t, cadence{interval: 10 * time.Millisecond, tick: 10 * time.Millisecond, turns: 1}, newCadence(10*time.Millisecond, 20*time.Millisecond))
 }
 
 // COM-04, COM-33: bounds and defaults of the options.
@@ -43,6 +45,8 @@ func TestOptions(t *testing.T) {
 		func(o *Options) { o.Interval = 9 * time.Millisecond },
 		func(o *Options) { o.Interval = time.Minute + 1 },
 		func(o *Options) { o.Interval = -1 },
+		func(o *Options) { o.Tick = 9 * time.Millisecond },
+		func(o *Options) { o.Tick = maxTick + 1 },
 		func(o *Options) { o.MaxOpen = 0 },
 		func(o *Options) { o.Root = nil },
 		func(o *Options) { o.Path = nil },
@@ -61,7 +65,7 @@ func TestOptions(t *testing.T) {
 
 // COM-06: the hash spreads the partitions of one topic, and topics of one partition, over all ticks.
 func TestTurnsSpread(t *testing.T) {
-	c := newCadence(time.Second)
+	c := newCadence(time.Second, maxTick)
 	for name, key := range map[string]func(i int) Key{
 		"partitions": part0,
 		"topics":     func(i int) Key { return Key{Topic: fmt.Sprintf("topic-%d", i)} },
@@ -1136,7 +1140,7 @@ func TestWarnings(t *testing.T) {
 
 // COM-54: T after the start of a tick, or at once.
 func TestNextTick(t *testing.T) {
-	c := newCadence(time.Second)
+	c := newCadence(time.Second, maxTick)
 	at := func(ms int64) env.Instant { return env.Instant(ms * int64(time.Millisecond)) }
 	require.Equal(t, at(100), c.next(at(0), at(30)))
 	require.Equal(t, at(100), c.next(at(0), at(100)))

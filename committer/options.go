@@ -28,7 +28,7 @@ type State struct {
 	Dir vfs.ID
 }
 
-// Bounds and default of [Options.Interval], and the longest tick.
+// Bounds and default of [Options.Interval], and the longest tick, which is its default.
 const (
 	DefaultInterval = time.Second
 	MinInterval     = 10 * time.Millisecond
@@ -45,9 +45,10 @@ const maxHeld = 4096
 
 // Options configure a committer.
 type Options struct {
-	// Interval is the durability interval D: 1 s when zero, otherwise 10 ms to 60 s. The tick T is the
-	// smaller of D and 100 ms.
+	// Interval is the durability interval D: 1 s when zero, otherwise 10 ms to 60 s.
 	Interval time.Duration
+	// Tick bounds the tick T, which is the smaller of D and this: 100 ms when zero, otherwise 10 ms to 100 ms.
+	Tick time.Duration
 	// Root is the data directory. What lies below it is resolved anew for each operation that goes by path.
 	// The committer never closes it.
 	Root vfs.Dir
@@ -79,6 +80,9 @@ func (o Options) withDefaults() Options {
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
 	}
+	if o.Tick == 0 {
+		o.Tick = maxTick
+	}
 	if o.Event == nil {
 		o.Event = func(Event) {}
 	}
@@ -89,6 +93,8 @@ func (o Options) validate() error {
 	switch {
 	case o.Interval < MinInterval || o.Interval > MaxInterval:
 		return fmt.Errorf("committer: interval %v is outside %v to %v", o.Interval, MinInterval, MaxInterval)
+	case o.Tick < MinInterval || o.Tick > maxTick:
+		return fmt.Errorf("committer: tick %v is outside %v to %v", o.Tick, MinInterval, maxTick)
 	case o.MaxOpen < 1:
 		return fmt.Errorf("committer: %d descriptors to hold, want at least 1", o.MaxOpen)
 	case o.Root == nil || o.Path == nil || o.State == nil:

@@ -58,7 +58,7 @@ type roster struct {
 }
 
 func newRoster(o Options) roster {
-	c := newCadence(o.Interval)
+	c := newCadence(o.Interval, o.Tick)
 	return roster{
 		cadence: c, maxOpen: o.MaxOpen,
 		parts: map[Key]*part{}, dirtySet: map[Key]struct{}{}, suspect: map[Key]struct{}{},

@@ -113,8 +113,8 @@ type cadence struct {
 	turns    int           // ticks of an interval
 }
 
-func newCadence(interval time.Duration) cadence {
-	t := min(interval, maxTick)
+func newCadence(interval, tick time.Duration) cadence {
+	t := min(interval, tick)
 	return cadence{interval: interval, tick: t, turns: max(1, int(interval/t))}
 }
 

@@ -137,7 +137,7 @@ func TestEveryKey(t *testing.T) {
 func TestRanges(t *testing.T) {
 	for _, c := range []struct{ key, good, bad, says string }{
 		{"storage.consumer_offset_commit_interval_ms", "10 100 60000", "9 60001 0 -1 1.5 1e3", "a whole number from 10 to 60000"}, // CFG-01
-		{"storage.consumer_offset_writeout_interval_ms", "1 100", "0 101", "from 1 to 100"},
+		{"storage.consumer_offset_writeout_interval_ms", "10 100", "9 101", "from 10 to 100"},
 		{"storage.idle_log_eviction_ms", "0 60000", "59999 -1", "0 (never), or a whole number from 60000"},
 		{"storage.cold_retention_walk_ms", "0 60000", "59999", "0 (never)"},
 		{"storage.codec", `"zstd"`, `"gzip" "" "ZSTD"`, "one of none, zstd"},

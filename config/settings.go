@@ -69,10 +69,10 @@ var settings = []setting{
 	millis("storage.idle_log_eviction_ms", "", func(c *Config) *time.Duration { return &c.Storage.IdleEviction }, 1_800_000, 60_000, yearMs, "never").
 		also("How long a partition goes unused before its files are closed."),
 	millis("storage.cold_retention_walk_ms", "", func(c *Config) *time.Duration { return &c.Storage.ColdWalk }, 300_000, 60_000, yearMs, "never").
-		also("How often closed partitions are looked at for expired records."),
+		also("How often closed partitions are looked at for expired records, in whole minutes."),
 	millis("storage.consumer_offset_commit_interval_ms", "", func(c *Config) *time.Duration { return &c.Storage.CommitInterval }, 1000, 10, 60_000, "").
 		also("Durability interval of consumer state: a power loss brings back about that much of acked messages."),
-	millis("storage.consumer_offset_writeout_interval_ms", "", func(c *Config) *time.Duration { return &c.Storage.WriteoutInterval }, 100, 1, 100, "").
+	millis("storage.consumer_offset_writeout_interval_ms", "", func(c *Config) *time.Duration { return &c.Storage.WriteoutInterval }, 100, 10, 100, "").
 		also("How often consumer state is handed to the system: a killed process brings back about that much. The shorter of the two intervals counts."),
 	boolean("storage.ingress_wal_prealloc", "", func(c *Config) *bool { return &c.Storage.WALPrealloc }, false).
 		also("Prepare the files of the ingress log ahead: quicker produces for up to 128 MiB more disk."),

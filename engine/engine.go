@@ -161,6 +161,7 @@ func (e *Engine) openWAL() error {
 func (e *Engine) committerOptions() committer.Options {
 	o := committer.Options{
 		Interval: e.opts.CommitInterval,
+		Tick:     e.opts.WriteoutInterval,
 		Root:     e.root,
 		Path:     func(k committer.Key) string { return partitionPath(k.Topic, k.Partition) },
 		State:    e.consumerState,

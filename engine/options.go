@@ -29,6 +29,9 @@ type Options struct {
 	// CommitInterval is the durability interval D of consumer state: a power loss brings back at most the
 	// acks of about D + T + one sync, T = min(100 ms, D). Default 1 s, from 10 ms to 60 s (CFG-01).
 	CommitInterval time.Duration
+	// WriteoutInterval bounds T, how often consumer state goes to the page cache: a killed process brings back the acks of about
+	// that time. Default and most 100 ms, at least 10 ms.
+	WriteoutInterval time.Duration
 	// SegmentBytes is the size at which a partition log rolls. Default 64 MiB.
 	SegmentBytes int64
 	// WALSegmentBytes is the size at which the ingress log rolls. Default 64 MiB.
@@ -45,9 +48,11 @@ type Options struct {
 	// IdleAfter is how long a partition goes unused before its log and its lease table are closed; the next use opens them
 	// again. Default 30 minutes.
 	IdleAfter time.Duration
-	// RetentionInterval is how often expired records are looked for; closed partitions are looked at every fifth time. Default 1
-	// minute.
+	// RetentionInterval is how often expired records are looked for in open partitions. Default 1 minute.
 	RetentionInterval time.Duration
+	// ColdRetentionInterval is how often closed partitions are looked at as well, in whole RetentionIntervals. Default: five of
+	// them.
+	ColdRetentionInterval time.Duration
 	// Codec is how partition logs store what is committed from now on. Any codec is read, whatever it is. Default: not compressed.
 	Codec record.Codec
 	// Listener sees everything that happens, in order, as typed events. It is called under locks: it must be
@@ -68,6 +73,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.WALSegmentBytes, 64<<20)
 	setDefault(&o.IdleAfter, 30*time.Minute)
 	setDefault(&o.RetentionInterval, time.Minute)
+	setDefault(&o.ColdRetentionInterval, coldRounds*o.RetentionInterval)
+	setDefault(&o.WriteoutInterval, 100*time.Millisecond)
 	if o.MaxConsumerFiles == 0 {
 		o.MaxConsumerFiles = committer.MaxOpenDefault(openFileLimit(o.Env))
 	}
@@ -95,6 +102,8 @@ func (o Options) Validate() error {
 	switch {
 	case o.CommitInterval < 10*time.Millisecond || o.CommitInterval > 60*time.Second:
 		return outOfRange("CommitInterval", o.CommitInterval, "10ms to 60s")
+	case o.WriteoutInterval < 10*time.Millisecond || o.WriteoutInterval > 100*time.Millisecond:
+		return outOfRange("WriteoutInterval", o.WriteoutInterval, "10ms to 100ms")
 	case o.SegmentBytes < 4096:
 		return outOfRange("SegmentBytes", o.SegmentBytes, "at least 4096")
 	case o.WALSegmentBytes < 4096:
@@ -105,6 +114,8 @@ func (o Options) Validate() error {
 		return outOfRange("IdleAfter", o.IdleAfter, "at least 1s")
 	case o.RetentionInterval < time.Second || o.RetentionInterval > 10*time.Minute:
 		return outOfRange("RetentionInterval", o.RetentionInterval, "1s to 10m")
+	case o.ColdRetentionInterval < o.RetentionInterval:
+		return outOfRange("ColdRetentionInterval", o.ColdRetentionInterval, "at least RetentionInterval")
 	case o.Codec > record.CodecZstd:
 		return outOfRange("Codec", o.Codec, "none or zstd")
 	case o.DispatchWindow < 0:

@@ -12,7 +12,7 @@ import (
 // unknownExpiry is below every cutoff that removes anything.
 const unknownExpiry = math.MinInt64
 
-// coldRounds is every how many rounds retention looks at closed partitions too.
+// coldRounds is every how many rounds retention looks at closed partitions too, unless it is told otherwise.
 const coldRounds = 5
 
 // reaper is the task that removes what retention has expired (RET-03…RET-05): once a minute from the logs that are open,
@@ -56,8 +56,8 @@ func (r *reaper) stopped() bool {
 
 func (r *reaper) run() {
 	e := r.engine
-	next := e.env.Now()
-	for round := 1; ; round++ {
+	next, rounds := e.env.Now(), int64(e.opts.ColdRetentionInterval/e.opts.RetentionInterval)
+	for round := int64(1); ; round++ {
 		next = max(next, e.env.Now()).Add(e.opts.RetentionInterval)
 		for e.env.Now() < next && !r.stopped() {
 			r.wake.ParkUntil(next)
@@ -66,7 +66,7 @@ func (r *reaper) run() {
 			return
 		}
 		r.ages.observe(e.env.Now(), e.env.Wall().UnixMilli())
-		cold, begun := round%coldRounds == 0, e.env.Now()
+		cold, begun := round%rounds == 0, e.env.Now()
 		opened := r.round(cold)
 		e.emit(RetentionRun{e.env.Now().Sub(begun), cold, opened})
 	}

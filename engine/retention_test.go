@@ -316,6 +316,7 @@ func TestCodecOfTheNode(t *testing.T) {
 	})
 	require.ErrorIs(t, Options{Codec: 2}.Validate(), ErrInvalid)
 	require.ErrorIs(t, Options{RetentionInterval: time.Millisecond}.Validate(), ErrInvalid)
+	require.ErrorIs(t, Options{ColdRetentionInterval: time.Second}.Validate(), ErrInvalid)
 }
 
 // Whatever the wall clock does while the process lives, the cutoff passes no record that is younger than the retention, and

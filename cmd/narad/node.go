@@ -186,13 +186,15 @@ func (n *node) limitMemory() {
 func (n *node) engineOptions() engine.Options {
 	s := n.config.Storage
 	return engine.Options{
-		Metastore:      n.meta,
-		CommitInterval: s.CommitInterval,
-		WALPreallocate: s.WALPrealloc,
-		IdleAfter:      orNever(s.IdleEviction),
-		Codec:          map[string]record.Codec{"none": record.CodecNone, "zstd": record.CodecZstd}[s.Codec],
-		Listener:       n.observer.Listen,
-		Coarse:         n.observer.Coarse(),
+		Metastore:             n.meta,
+		CommitInterval:        s.CommitInterval,
+		WriteoutInterval:      s.WriteoutInterval,
+		WALPreallocate:        s.WALPrealloc,
+		IdleAfter:             orNever(s.IdleEviction),
+		ColdRetentionInterval: orNever(s.ColdWalk),
+		Codec:                 map[string]record.Codec{"none": record.CodecNone, "zstd": record.CodecZstd}[s.Codec],
+		Listener:              n.observer.Listen,
+		Coarse:                n.observer.Coarse(),
 	}
 }
 
@@ -270,7 +272,7 @@ func (n *node) raftStatus() observe.RaftStatus {
 	return observe.RaftStatus{
 		State: s.State, Term: s.Term, LastIndex: s.LastLogIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
 		FSMPending: uint64(s.FSMPending), HasLeader: s.HasLeader, LastContact: s.LastContact, Voters: s.Voters, Nonvoters: s.NonVoters,
-		MetastoreBytes: s.ReplicaBytes, MetastoreApplied: s.DurableIndex, ApplyStopped: s.Stopped != nil,
+		MetastoreBytes: s.ReplicaBytes, MetastoreApplied: s.DurableIndex, ApplyStopped: s.Stopped != nil, ApplyStalled: s.ApplyStalled,
 		ApplyErrors:   map[string]uint64{"storage": s.StorageErrors, "unknown_entry_type": s.UnknownEntries, "undecodable": s.UndecodedEntries},
 		SnapshotBytes: s.SnapshotBytes, SnapshotFailures: s.SnapshotFailures, SnapshotCount: s.Snapshots, SnapshotSeconds: s.SnapshotDuration.Seconds(),
 	}
