@@ -104,6 +104,9 @@ func BenchmarkWriteout(b *testing.B) {
 func BenchmarkClose(b *testing.B) {
 	for _, n := range dirtyCounts {
 		b.Run(fmt.Sprintf("dirty=%d", n), func(b *testing.B) {
+			if n > 1024 && testing.Short() {
+				b.Skip("priming so many takes a while")
+			}
 			for b.Loop() {
 				b.StopTimer()
 				r := newRealCommitter(b, n)
