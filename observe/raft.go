@@ -14,16 +14,17 @@ type RaftStatus struct {
 	AppliedIndex           uint64 // by Raft's count
 	FSMPending             uint64
 	HasLeader              bool
-	LastContact            time.Duration // since the leader was heard of; 0 on the leader
+	LastContact            time.Duration // since the leader was heard of; 0 on the leader, negative when it never was
 	Voters, Nonvoters      int
 	MetastoreBytes         int64  // of the replica on disk
 	MetastoreApplied       uint64 // entries that are durably applied to it
 	ApplyStopped           bool   // an entry could not be applied: this replica stands still
+	ApplyStalled           bool   // the disk refuses an entry, which is tried again
 	ApplyErrors            map[string]uint64
 	SnapshotBytes          int64
 	SnapshotFailures       uint64
-	SnapshotCount          uint64
-	SnapshotSeconds        float64 // of all of them
+	SnapshotCount          uint64  // since the start
+	SnapshotSeconds        float64 // that the newest one took
 }
 
 var raftStates = [...]string{"follower", "candidate", "leader", "shutdown"}
@@ -46,8 +47,10 @@ var (
 	descMetaApplied   = describe("metastore_applied_index", "Index up to which entries are applied to the replica.")
 	descMetaErrors    = describe("metastore_apply_errors_total", "Entries that could not be applied, by kind.", "kind")
 	descMetaStopped   = describe("metastore_apply_stopped", "1 when the replica stands still because an entry could not be applied.")
+	descMetaStalled   = describe("metastore_apply_stalled", "1 while the disk refuses an entry, which is tried again.")
+	descSnapshots     = describe("metastore_snapshots_total", "Snapshots that were written since the start.")
 	descSnapBytes     = describe("metastore_snapshot_bytes", "Bytes of the newest snapshot.")
-	descSnapSeconds   = describe("metastore_snapshot_duration_seconds", "Time that snapshots took.")
+	descSnapSeconds   = describe("metastore_snapshot_duration_seconds", "Time that the newest snapshot took to write.")
 	descSnapFailures  = describe("metastore_snapshot_failures_total", "Snapshots that failed.")
 )
 
@@ -58,7 +61,7 @@ type raftCollector struct{ read func() RaftStatus }
 func (c *raftCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRaftState, descRaftTerm, descRaftLast, descRaftCommit, descRaftApplied, descRaftPending, descRaftLeader, descRaftContact,
-		descRaftVoters, descRaftNonvoters, descMetaBytes, descMetaApplied, descMetaErrors, descMetaStopped, descSnapBytes, descSnapSeconds,
+		descRaftVoters, descRaftNonvoters, descMetaBytes, descMetaApplied, descMetaErrors, descMetaStopped, descMetaStalled, descSnapshots, descSnapBytes, descSnapSeconds,
 		descSnapFailures,
 	} {
 		to <- d
@@ -77,7 +80,9 @@ func (c *raftCollector) Collect(to chan<- prometheus.Metric) {
 	level(to, descRaftApplied, float64(s.AppliedIndex))
 	level(to, descRaftPending, float64(s.FSMPending))
 	level(to, descRaftLeader, truth(s.HasLeader))
-	level(to, descRaftContact, s.LastContact.Seconds())
+	if s.LastContact >= 0 {
+		level(to, descRaftContact, s.LastContact.Seconds())
+	}
 	level(to, descRaftVoters, float64(s.Voters))
 	level(to, descRaftNonvoters, float64(s.Nonvoters))
 	level(to, descMetaBytes, float64(s.MetastoreBytes))
@@ -86,8 +91,10 @@ func (c *raftCollector) Collect(to chan<- prometheus.Metric) {
 		count(to, descMetaErrors, s.ApplyErrors[kind], kind)
 	}
 	level(to, descMetaStopped, truth(s.ApplyStopped))
+	level(to, descMetaStalled, truth(s.ApplyStalled))
 	level(to, descSnapBytes, float64(s.SnapshotBytes))
-	to <- prometheus.MustNewConstSummary(descSnapSeconds, s.SnapshotCount, s.SnapshotSeconds, nil)
+	level(to, descSnapSeconds, s.SnapshotSeconds)
+	count(to, descSnapshots, s.SnapshotCount)
 	count(to, descSnapFailures, s.SnapshotFailures)
 }
 
