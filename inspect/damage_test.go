@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"narad/record"
+	"narad/segment"
 	"narad/vfs"
 )
 
@@ -57,6 +59,39 @@ func TestEveryByte(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What the broker refuses to open is damage, and so is a last frame that rotted.
+func TestRefusedPartitions(t *testing.T) {
+	m := fixture(t)
+	find := func(m *memory, code string) *Finding {
+		for _, f := range m.verify().Findings {
+			if f.Code == code && f.Severity == SeverityDamage {
+				return &f
+			}
+		}
+		return nil
+	}
+	twice := find(m.with(log2, append(bytes.Clone(m.bytes(log2)), m.bytes(log2)...)), "log-misplaced")
+	require.NotNil(t, twice)
+	require.Equal(t, int64(len(m.bytes(log2))), twice.Offset)
+	require.Equal(t, log2, twice.File)
+	other := find(m.with(log2, m.bytes(log1)), "log-misplaced")
+	require.NotNil(t, other)
+	require.Zero(t, other.Offset)
+
+	base, ok := parseLogName(log2[strings.LastIndex(log2, "/")+1:])
+	require.True(t, ok)
+	end := base + 1
+	index := segment.AppendIndex(nil, segment.Index{Base: base, End: end, Bytes: int64(len(m.bytes(log2))), Entries: []segment.IndexEntry{{Offset: base}}})
+	name := strings.TrimSuffix(log2, logSuffix) + ".idx"
+	missing := find(m.with(name, index), "log-missing")
+	require.NotNil(t, missing)
+	require.Equal(t, name, missing.File)
+
+	rotten := bytes.Clone(m.bytes(log2))
+	rotten[len(rotten)-1] ^= 1
+	require.NotNil(t, find(m.without("clean").with(log2, rotten), "log-frame"))
 }
 
 // atBoundary tells that a newest file is cut between two frames: nothing can show that there was more, but for

@@ -2,10 +2,12 @@ package inspect
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 
 	"narad/record"
+	"narad/segment"
 	"narad/vfs"
 )
 
@@ -179,12 +181,33 @@ func (l *logScan) time(offset, ms int64) {
 // damaged deals with bytes that are not the frame that must come next: it reports them and goes on with the next
 // intact frame, if there is one.
 func (l *logScan) damaged(cause error) (more bool, err error) {
+	if !l.seg.Sealed && errors.Is(cause, record.ErrSequence) {
+		if h, bad, err := l.header(l.at); err != nil {
+			return false, err
+		} else if bad == nil {
+			if bad, err = l.sum(l.at, h); err != nil {
+				return false, err
+			} else if bad == nil {
+				l.misplaced(h, cause)
+				return false, nil
+			}
+		}
+	}
 	to, base, err := l.search()
 	if err != nil {
 		return false, err
 	}
 	left := l.s.size - l.at
+	lost := int64(0)
+	if to < 0 && !l.seg.Sealed {
+		if lost, err = segment.Rotten(l.s.file, l.at, l.next, l.s.size); err != nil {
+			return false, err
+		}
+	}
 	switch {
+	case lost > 0:
+		l.gap(l.at, left, l.next, l.next+lost, cause)
+		l.at, l.next = l.s.size, l.next+lost
 	case to >= 0:
 		l.gap(l.at, to-l.at, l.next, base, cause)
 		l.at, l.next = to, base
@@ -202,6 +225,12 @@ func (l *logScan) damaged(cause error) (more bool, err error) {
 			"The broker cuts "+bytesText(left)+" off at the next start. No message is lost if the last stop was a crash: what was being written is still in the ingress log and is committed again.")
 	}
 	return false, nil
+}
+
+// misplaced reports an intact frame of the newest segment that does not belong where it is.
+func (l *logScan) misplaced(h record.FrameHeader, cause error) {
+	l.x.damage(l.n, l.at, h.Size(), "log-misplaced", fmt.Sprintf("an intact frame of offset %d where %d belongs: %s", h.Base, l.next, reason(cause)),
+		"The broker refuses every call to this partition. The file is that of another segment or partition, or a part of it is missing or there twice.", adviceLost)
 }
 
 // gap reports that bytes hold no intact frame, and the offsets [from, to) that are lost with them.

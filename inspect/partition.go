@@ -17,10 +17,11 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 			bases = append(bases, base)
 		}
 	}
-	p := &Partition{}
+	p, newest := &Partition{}, int64(0)
 	n.Partition = p
 	if len(bases) > 0 {
-		p.Oldest, p.HighWatermark = bases[0], bases[len(bases)-1]
+		newest = bases[len(bases)-1]
+		p.Oldest, p.HighWatermark = bases[0], newest
 	}
 	var ahead, offset *Node
 	stamp := int64(math.MinInt64)
@@ -34,7 +35,7 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 			x.partitionLog(d, c, bases, at, &stamp, p)
 			at++
 		case c.Kind == KindIndex:
-			x.indexFile(d, c)
+			x.successor(c, x.indexFile(d, c), newest)
 		case c.Kind == KindAhead:
 			ahead = c
 			x.aheadFile(d, c, o)

@@ -45,6 +45,15 @@ func parseLogName(name string) (base int64, ok bool) {
 	return parseDigits(digits)
 }
 
+// parseIndexName returns the base of the segment whose index has that name.
+func parseIndexName(name string) (base int64, ok bool) {
+	digits, ok := strings.CutSuffix(name, ".idx")
+	if !ok {
+		return 0, false
+	}
+	return parseLogName(digits + logSuffix)
+}
+
 // parsePartitionName returns the number of the partition whose directory has that name.
 func parsePartitionName(name string) (index int32, ok bool) {
 	digits, ok := strings.CutPrefix(name, "p")
@@ -65,26 +74,17 @@ func parseDigits(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// isIndexName reports whether a name is that of the index of a sealed segment.
-func isIndexName(name string) bool {
-	base, ok := strings.CutSuffix(name, ".idx")
-	if !ok {
-		return false
-	}
-	_, ok = parseLogName(base + ".log")
-	return ok
-}
-
 // kindOfFile tells a file by its name.
 func kindOfFile(name string) Kind {
 	_, isWAL := wal.ParseSegmentName(name)
 	_, isLog := parseLogName(name)
+	_, isIndex := parseIndexName(name)
 	switch {
 	case isWAL:
 		return KindWAL
 	case isLog:
 		return KindLog
-	case isIndexName(name):
+	case isIndex:
 		return KindIndex
 	case strings.HasSuffix(name, tmpSuffix) || name == "next-segment.prep":
 		return KindLeftover
@@ -243,18 +243,28 @@ func (x *inspector) cleanMarkFile(d vfs.Dir, n *Node) {
 }
 
 // indexFile looks at the index of a sealed segment: a hint, which the broker checks and makes anew.
-func (x *inspector) indexFile(d vfs.Dir, n *Node) {
+func (x *inspector) indexFile(d vfs.Dir, n *Node) *segment.Index {
 	b := x.slurp(d, n)
 	if b == nil {
-		return
+		return nil
 	}
 	index, err := segment.ParseIndex(b)
 	if err != nil {
 		n.Summary = "index that does not count"
 		x.note(n, 0, "index-ignored", err.Error(), "None: the broker makes the index anew from its segment.")
-		return
+		return nil
 	}
 	n.Summary = fmt.Sprintf("index of the offsets %d to %d, %s", index.Base, index.End-1, plural(int64(len(index.Entries)), "entry", "entries"))
+	return &index
+}
+
+// successor reports an index of the newest segment, or of one behind it: it was made when there was a later one.
+func (x *inspector) successor(n *Node, index *segment.Index, newest int64) {
+	if base, ok := parseIndexName(n.Name); index == nil || !ok || index.Base != base || base < newest {
+		return
+	}
+	x.damage(n, 0, 0, "log-missing", fmt.Sprintf("there was a segment that begins at offset %d, and its file is missing", index.End),
+		"The broker refuses every call to this partition, until the file is restored or this index is removed.", adviceLost)
 }
 
 // sub looks into a directory below d.

@@ -111,7 +111,7 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 			return 0, 0, nil, &DamageError{File: s.name, At: at, Cause: errUndecided}
 		}
 		if !found && s.limit == math.MaxInt64 {
-			if rotten, err := s.rotten(at, from); err != nil {
+			if rotten, err := Rotten(s.file, at, from, s.size); err != nil {
 				return 0, 0, nil, err
 			} else if rotten > 0 {
 				return s.size, from + rotten, append(lost, damage{at, from, from + rotten, cause}), nil
@@ -131,22 +131,25 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 	}
 }
 
-// rotten returns how many offsets were lost with the last frame of the newest segment, 0 when it is torn: what a crash left
+// Rotten returns how many offsets were lost with the last frame of the newest segment, 0 when it is torn: what a crash left
 // of a write. A torn frame ends beyond the file, or has a sector that did not make it, which reads as zeros, since the file
 // grew or was cut to there, durably, before (rules D1 and D5 of package vfs). One that is all there, with lengths that fit
 // each other, and fails its checksum was whole once: other bytes of it have changed since. Where the damage is in the
 // lengths nothing tells how many records there were, and the frame counts as torn.
-func (s *scanner) rotten(at, from int64) (offsets int64, err error) {
+//
+// The frame would begin at byte at of a file of that size, with offset from.
+func Rotten(file io.ReaderAt, at, from, size int64) (offsets int64, err error) {
+	s := scanner{file: file, size: size, limit: math.MaxInt64}
 	f, cause, err := s.header(at)
-	if err != nil || cause != nil || f.Base != from || f.endAt() != s.size {
+	if err != nil || cause != nil || f.Base != from || f.endAt() != size {
 		return 0, err
 	}
 	b := make([]byte, f.Size())
-	if n, err := s.file.ReadAt(b, at); n < len(b) {
+	if n, err := file.ReadAt(b, at); n < len(b) {
 		return 0, noEOF(err)
 	}
-	for sector := at - at%vfs.SectorSize; sector < s.size; sector += vfs.SectorSize {
-		if isZero(b[max(sector, at)-at : min(sector+vfs.SectorSize, s.size)-at]) {
+	for sector := at - at%vfs.SectorSize; sector < size; sector += vfs.SectorSize {
+		if isZero(b[max(sector, at)-at : min(sector+vfs.SectorSize, size)-at]) {
 			return 0, nil
 		}
 	}
