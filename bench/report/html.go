@@ -31,7 +31,7 @@ h1 { font-size:1.7rem; margin:0 0 1rem } h2 { margin:3rem 0 .3rem; font-size:1.3
 nav a { margin-right:1rem } a { color:var(--c0) } code { font-size:.9em } .dim { color:var(--dim); font-size:.9rem; margin:.15rem 0; max-width:60rem }
 .scroll { overflow-x:auto } table { border-collapse:collapse; font-variant-numeric:tabular-nums; font-size:.9rem }
 th,td { padding:.3rem .7rem; border-bottom:1px solid var(--line); text-align:right; white-space:nowrap }
-th:first-child,td:first-child { text-align:left; padding-left:0 } th { color:var(--dim); font-weight:600 }
+th:first-child,td:first-child { text-align:left; padding-left:0 } th { color:var(--dim); font-weight:600; white-space:normal; vertical-align:bottom; line-height:1.25 }
 .plots { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(100%,27rem),1fr)); gap:1.5rem; margin-top:1rem }
 figure { margin:0 } figcaption { font-weight:600; font-size:.92rem } svg { width:100%; height:auto; display:block }
 svg text { fill:var(--dim); font:11px system-ui,sans-serif } svg .label { font-size:12px }

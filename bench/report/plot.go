@@ -32,7 +32,10 @@ func newAxis(log bool, values []float64, from, to float64) axis {
 	case len(values) == 0:
 		a.low, a.top = 0, 1
 	case log:
-		a.low, a.top = math.Floor(math.Log10(a.low)+1e-9), math.Ceil(math.Log10(a.top)-1e-9)
+		a.low, a.top = math.Log10(a.low), math.Log10(a.top)
+		if room := logRoom(a.top - a.low); room > 0 {
+			a.low, a.top = a.low-room, a.top+room
+		}
 	default:
 		a.low = min(0, a.low)
 		step := tickStep(a.top - a.low)
@@ -56,15 +59,37 @@ func (a axis) shows(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0)
 
 func (a axis) ticks() (list []float64) {
 	if a.log {
-		every := max(1, math.Ceil((a.top-a.low)/7))
-		for e := a.low; e <= a.top+1e-9; e += every {
-			list = append(list, math.Pow(10, e))
-		}
-		return list
+		return a.logTicks()
 	}
 	step := tickStep(a.top - a.low)
 	for v := math.Ceil(a.low/step) * step; v <= a.top+step/1e6; v += step {
 		list = append(list, v)
+	}
+	return list
+}
+
+// logRoom is how much of a decade is left free at both ends.
+func logRoom(span float64) float64 {
+	if span < 0.3 {
+		return 0.25 // one value, or nearly
+	}
+	return span / 20
+}
+
+// logTicks are powers of ten, and 2 and 5 times these when there are few.
+func (a axis) logTicks() (list []float64) {
+	span := a.top - a.low
+	every := max(1, math.Ceil(span/7))
+	steps := []float64{1}
+	if span < 2.2 {
+		steps = []float64{1, 2, 5}
+	}
+	for e := math.Floor(a.low); e <= a.top; e += every {
+		for _, m := range steps {
+			if v := m * math.Pow(10, e); math.Log10(v) >= a.low-1e-9 && math.Log10(v) <= a.top+1e-9 {
+				list = append(list, v)
+			}
+		}
 	}
 	return list
 }

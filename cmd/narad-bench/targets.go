@@ -32,8 +32,11 @@ func targets(reports []*report.Report) *report.Report {
 	t.flow(reports)
 	t.wait(reports)
 	t.growth(reports)
-	first := *reports[0]
-	return &report.Report{Name: "targets", Command: commandLine(), Started: first.Started, Machine: first.Machine, Sections: []report.Section{t.Section}}
+	r := &report.Report{Name: "targets", Command: commandLine(), Started: reports[0].Started, Machine: reports[0].Machine, Sections: []report.Section{t.Section}}
+	for _, part := range reports {
+		r.Seconds += part.Seconds
+	}
+	return r
 }
 
 func (t *targetTable) produce(reports []*report.Report) {
