@@ -96,15 +96,15 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkSequentialReadLarge reads records of 1 MiB from the page cache.
-func BenchmarkSequentialReadLarge(b *testing.B) {
-	for _, size := range []int{64 << 10, 1 << 20} {
-		b.Run(fmt.Sprintf("record=%dKiB", size>>10), func(b *testing.B) {
+// BenchmarkSequentialReadReal reads records in order from the page cache: frames of one large record, and of many small ones.
+func BenchmarkSequentialReadReal(b *testing.B) {
+	for _, shape := range []struct{ records, bytes int }{{1, 1 << 20}, {1, 64 << 10}, {64, 1000}, {1024, 1000}, {8, 16 << 10}} {
+		b.Run(fmt.Sprintf("frame=%dx%d", shape.records, shape.bytes), func(b *testing.B) {
 			dir, _ := realDir(b)
-			next := bigSegment(b, dir.Dir, 0, 64<<20, 1, size)
+			next := bigSegment(b, dir.Dir, 0, 64<<20, shape.records, shape.bytes)
 			bigSegment(b, dir.Dir, next, 100, 1, 10)
 			l := open(b, dir.Dir, Options{})
-			b.SetBytes(int64(size))
+			b.SetBytes(int64(shape.bytes))
 			b.ReportAllocs()
 			off := int64(0)
 			for b.Loop() {
@@ -117,7 +117,7 @@ func BenchmarkSequentialReadLarge(b *testing.B) {
 	}
 }
 
-// BenchmarkRawRead is what BenchmarkSequentialReadLarge is to be compared with: read into fresh memory and checksum it.
+// BenchmarkRawRead is what BenchmarkSequentialReadReal is to be compared with: read into fresh memory and checksum it.
 func BenchmarkRawRead(b *testing.B) {
 	dir, _ := realDir(b)
 	bigSegment(b, dir.Dir, 0, 64<<20, 1, 1<<20)
