@@ -233,16 +233,17 @@ func (w *pathWalker) members(applied map[int]int) {
 		first, _ := itemsOf(s)
 		prefix = max(prefix, len(first))
 	}
+	named, wild := w.propertyEdges(applied)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		matching := map[string]bool{}
 		for text, re := range patterns {
 			matching[text] = re.MatchString(name)
 			w.spend()
 		}
-		w.visit(w.property(applied, name, matching))
+		w.visit(w.property(named[name], wild, name, matching))
 	}
 	for _, matching := range combinations(slices.Sorted(maps.Keys(patterns))) {
-		w.visit(w.property(applied, "", matching))
+		w.visit(w.unknownProperty(wild, matching))
 	}
 	for i := 0; i <= prefix && w.err == nil; i++ {
 		w.visit(w.item(applied, i))
@@ -270,21 +271,69 @@ func combinations(patterns []string) (all []map[string]bool) {
 	return all
 }
 
-// property returns what applies to the property of a name, "" for one that no subschema mentions.
-func (w *pathWalker) property(applied map[int]int, name string, matching map[string]bool) map[int]int {
-	return w.gather(applied, func(s *jsonschema.Schema, e edge) bool {
-		switch e.keyword {
-		case "properties":
-			return name != "" && e.name == name || name == "" && e.name == "" && s.Properties[""] != nil
-		case "patternProperties":
-			return matching[e.name]
-		case "additionalProperties":
-			return s.Properties[name] == nil && !matchesAny(s, matching)
-		case "unevaluatedProperties":
-			return s.Properties[name] == nil
+// wildEdge is an edge to what applies to properties that it does not name.
+type wildEdge struct {
+	from *jsonschema.Schema
+	edge
+	ways int
+}
+
+// propertyEdges returns what applies to each property that is named, and the edges that are for others.
+func (w *pathWalker) propertyEdges(applied map[int]int) (named map[string]map[int]int, wild []wildEdge) {
+	named = map[string]map[int]int{}
+	for n, ways := range applied {
+		for _, e := range w.graph.edges[n] {
+			switch e.keyword {
+			case "properties":
+				if named[e.name] == nil {
+					named[e.name] = map[int]int{}
+				}
+				named[e.name][w.graph.indexOf[e.to]] += ways
+			case "patternProperties", "additionalProperties", "unevaluatedProperties":
+				wild = append(wild, wildEdge{w.graph.nodes[n], e, ways})
+			}
+			w.spend()
 		}
-		return false
-	})
+	}
+	return named, wild
+}
+
+// property returns what applies to a property that is named, given what names it.
+func (w *pathWalker) property(seeds map[int]int, wild []wildEdge, name string, matching map[string]bool) map[int]int {
+	for _, e := range wild {
+		_, named := e.from.Properties[name]
+		applies := !named
+		switch e.keyword {
+		case "patternProperties":
+			applies = matching[e.name]
+		case "additionalProperties":
+			applies = !named && !matchesAny(e.from, matching)
+		}
+		if applies {
+			seeds[w.graph.indexOf[e.to]] += e.ways
+		}
+		w.spend()
+	}
+	return seeds
+}
+
+// unknownProperty returns what applies to a property that nothing names.
+func (w *pathWalker) unknownProperty(wild []wildEdge, matching map[string]bool) map[int]int {
+	seeds := map[int]int{}
+	for _, e := range wild {
+		applies := true
+		switch e.keyword {
+		case "patternProperties":
+			applies = matching[e.name]
+		case "additionalProperties":
+			applies = !matchesAny(e.from, matching)
+		}
+		if applies {
+			seeds[w.graph.indexOf[e.to]] += e.ways
+		}
+		w.spend()
+	}
+	return seeds
 }
 
 func matchesAny(s *jsonschema.Schema, matching map[string]bool) bool {

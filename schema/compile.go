@@ -34,6 +34,7 @@ type Schema struct {
 //   - without references out of the document
 //   - such that at most 64 ways lead to each subschema for one value, in a recursion too, and at most 256 subschemas
 //     apply each other to one value
+//   - with at most 8192 subschemas, and at most 256 references to places that are no subschema's
 //   - without recursion through not, or for the same value
 //   - with patterns of RE2 syntax, each of which takes at most 32 steps per byte
 func Compile(topic string, n int, document []byte) (*Schema, error) {
@@ -100,6 +101,9 @@ func compile(topic string, n int, document []byte, bounded bool) (*compiled, *Er
 		return nil, err
 	}
 	if err := checkShape(v); err != nil {
+		return nil, err
+	}
+	if err := checkCounts(v); err != nil && bounded {
 		return nil, err
 	}
 	root, err := compileWith(addressOf(topic, n), v, bounded)

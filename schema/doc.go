@@ -20,7 +20,7 @@
 // Errors that are the client's are of type [*Error]. Nothing in this package logs, and no error of it is logged by
 // the server: it may quote a message.
 //
-// Files: decode.go (JSON texts), compile.go (documents), bounds.go and pattern.go (what S1 refuses), graph.go (the subschemas
+// Files: decode.go (JSON texts), compile.go (documents), count.go, bounds.go and pattern.go (what S1 refuses), graph.go (the subschemas
 // of a document), members.go (arrays, objects, enumerations), report.go (errors), history.go (versions), compat.go and same.go
 // (S4), checker.go (slots and compiled schemas).
 package schema
