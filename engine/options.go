@@ -55,6 +55,8 @@ type Options struct {
 	ColdRetentionInterval time.Duration
 	// Codec is how partition logs store what is committed from now on. Any codec is read, whatever it is. Default: not compressed.
 	Codec record.Codec
+	// CompressionLevel is how hard the codec tries. Default: the quickest.
+	CompressionLevel record.Level
 	// Listener sees everything that happens, in order, as typed events. It is called under locks: it must be
 	// quick, must not block and must not call the engine. Logs, metrics and the simulator are listeners.
 	Listener func(Event)
@@ -118,6 +120,8 @@ func (o Options) Validate() error {
 		return outOfRange("ColdRetentionInterval", o.ColdRetentionInterval, "at least RetentionInterval")
 	case o.Codec > record.CodecZstd:
 		return outOfRange("Codec", o.Codec, "none or zstd")
+	case o.CompressionLevel > record.LevelBest:
+		return outOfRange("CompressionLevel", o.CompressionLevel, "fastest, default, better or best")
 	case o.DispatchWindow < 0:
 		return outOfRange("DispatchWindow", o.DispatchWindow, "at least 1, or 0 for the default")
 	}

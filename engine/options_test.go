@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/committer"
+	"narad/record"
 )
 
 // How often closed partitions are looked at is counted in rounds of retention.
@@ -62,4 +63,9 @@ func TestWriteoutInterval(t *testing.T) {
 	for _, bad := range []time.Duration{9 * time.Millisecond, 101 * time.Millisecond} {
 		require.ErrorIs(t, Options{WriteoutInterval: bad}.Validate(), ErrInvalid)
 	}
+}
+
+func TestCompressionLevelIsChecked(t *testing.T) {
+	require.NoError(t, Options{CompressionLevel: record.LevelBest}.Validate())
+	require.ErrorIs(t, Options{CompressionLevel: record.LevelBest + 1}.Validate(), ErrInvalid)
 }

@@ -227,6 +227,7 @@ func (f Frame) Records() iter.Seq2[int, []byte] {
 //	w.AddRecord(key, ms, payload) // or w.Add(record); at least once
 //	buf, err = w.Finish()
 type FrameWriter struct {
+	Level  Level // of a frame that is compressed
 	buf    []byte
 	start  int // of the frame in buf
 	base   int64
@@ -276,7 +277,7 @@ func (w *FrameWriter) Finish() ([]byte, error) {
 	h := FrameHeader{Count: w.count, Base: w.base, Uncompressed: int32(size), Compressed: int32(size)}
 	body := w.buf[w.start+FrameHeaderSize:]
 	if w.codec == CodecZstd {
-		w.packed = zstdEncoder().EncodeAll(body, w.packed[:0])
+		w.packed = w.Level.encoder().EncodeAll(body, w.packed[:0])
 		if len(w.packed) < len(body) {
 			h.Codec, h.Compressed = CodecZstd, int32(len(w.packed))
 			body = body[:copy(body, w.packed)]
@@ -310,23 +311,14 @@ func AppendFrame(dst []byte, base int64, records ...[]byte) []byte {
 	return dst
 }
 
-// The encoder and the decoder keep no state between calls and may be shared.
-var (
-	zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
-		if err != nil {
-			panic("record: zstd: " + err.Error()) // the options are constants
-		}
-		return e
-	})
-	zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
-		d, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(MaxFrame), zstd.WithDecoderLowmem(true))
-		if err != nil {
-			panic("record: zstd: " + err.Error())
-		}
-		return d
-	})
-)
+// zstdDecoder keeps no state between calls and may be shared.
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(MaxFrame), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		panic("record: zstd: " + err.Error())
+	}
+	return d
+})
 
 // unzstd decompresses exactly size bytes.
 func unzstd(stored []byte, size int) ([]byte, error) {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -19,6 +20,9 @@ const (
 
 // String returns the name of the level.
 func (l Level) String() string {
+	if l > LevelBest {
+		return fmt.Sprintf("level %d", uint8(l))
+	}
 	return [...]string{LevelFastest: "fastest", LevelDefault: "default", LevelBetter: "better", LevelBest: "best"}[l]
 }
 

@@ -333,6 +333,7 @@ func (w *writer) free() {
 
 // write stores the records of the requests in frames of about FrameBytes.
 func (w *writer) write(batch []*request) error {
+	w.frame.Level = w.opt.Level
 	w.frame.Reset(w.buf[:0], w.next, w.opt.Codec)
 	for _, r := range batch {
 		for i := range r.recs {

@@ -30,6 +30,8 @@ type Options struct {
 	FrameBytes int
 	// Codec is how frames are stored. Any codec is read.
 	Codec record.Codec
+	// Level is how hard a codec that compresses tries. Default: the quickest.
+	Level record.Level
 	// OnAdvance is called after the high watermark has moved and after the log was closed, by the task that
 	// did it and with no lock held. It must not block.
 	OnAdvance func()

@@ -182,6 +182,11 @@ func (n *node) limitMemory() {
 	}
 }
 
+// levels are the levels of compression by their names.
+var levels = map[string]record.Level{
+	"fastest": record.LevelFastest, "default": record.LevelDefault, "better": record.LevelBetter, "best": record.LevelBest,
+}
+
 // engineOptions are those of the configuration.
 func (n *node) engineOptions() engine.Options {
 	s := n.config.Storage
@@ -192,6 +197,7 @@ func (n *node) engineOptions() engine.Options {
 		WALPreallocate:        s.WALPrealloc,
 		IdleAfter:             orNever(s.IdleEviction),
 		ColdRetentionInterval: orNever(s.ColdWalk),
+		CompressionLevel:      levels[s.CompressionLevel],
 		Codec:                 map[string]record.Codec{"none": record.CodecNone, "zstd": record.CodecZstd}[s.Codec],
 		Listener:              n.observer.Listen,
 		Coarse:                n.observer.Coarse(),
