@@ -26,6 +26,7 @@ type janitor struct {
 	stale    []string // directories in topics/ to remove
 	unplaced []*topic
 	idle     []*partition // to close
+	doubtful bool         // some topics are in doubt
 	pause    env.Instant  // nothing is tried again before
 }
 
@@ -73,6 +74,14 @@ func (j *janitor) retireIdle(parts []*partition) {
 	j.wake.Unpark()
 }
 
+// resolveLater asks for the topics in doubt to be looked at.
+func (j *janitor) resolveLater() {
+	j.mu.Lock()
+	j.doubtful = true
+	j.mu.Unlock()
+	j.wake.Unpark()
+}
+
 func (j *janitor) run() {
 	for {
 		work, until := j.next()
@@ -96,11 +105,15 @@ func (j *janitor) next() (work func(), until env.Instant) {
 		j.idle = j.idle[1:]
 		return func() { p.evict() }, 0
 	}
-	if len(j.unplaced)+len(j.stale) == 0 {
+	if len(j.unplaced)+len(j.stale) == 0 && !j.doubtful {
 		return nil, env.Forever
 	}
 	if j.engine.env.Now() < j.pause {
 		return nil, j.pause
+	}
+	if j.doubtful {
+		j.doubtful = false
+		return j.tryResolve, 0
 	}
 	if len(j.unplaced) > 0 {
 		t := j.unplaced[0]
@@ -119,6 +132,15 @@ func (j *janitor) failed(name string, err error, again func()) {
 	j.pause = j.engine.env.Now().Add(janitorRetry)
 	j.mu.Unlock()
 	again()
+}
+
+func (j *janitor) tryResolve() {
+	e := j.engine
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if err := e.resolve(); err != nil {
+		j.failed("topics in doubt", err, j.resolveLater)
+	}
 }
 
 func (j *janitor) tryPlace(t *topic) {

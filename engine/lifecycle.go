@@ -38,6 +38,9 @@ func (e *Engine) CreateTopic(spec TopicSpec) (Topic, error) {
 	}
 	e.changing.Lock()
 	defer e.changing.Unlock()
+	if err := e.resolve(); err != nil {
+		return Topic{}, err
+	}
 	if err := e.nameIsFree(spec.Name); err != nil {
 		return Topic{}, err
 	}
@@ -49,7 +52,7 @@ func (e *Engine) CreateTopic(spec TopicSpec) (Topic, error) {
 		err = e.meta.CreateWithSchema(info, spec.Schema)
 	}
 	if err != nil {
-		return Topic{}, metaError("create", info.Name, err)
+		return Topic{}, e.failed("create", info.Name, info.ID, err)
 	}
 	e.emit(TopicCreated{info})
 	e.swapTopic(nil, newTopic(e, info, true))
@@ -89,12 +92,15 @@ func (e *Engine) DeleteTopic(name string) error {
 	defer e.gate.leave()
 	e.changing.Lock()
 	defer e.changing.Unlock()
+	if err := e.resolve(); err != nil {
+		return err
+	}
 	t, err := e.topic(name)
 	if err != nil {
 		return err
 	}
 	if err := e.meta.Delete(name, t.info.ID); err != nil {
-		return metaError("delete", name, err)
+		return e.failed("delete", name, t.info.ID, err)
 	}
 	e.emit(TopicDeleted{name, t.info.ID})
 	if err := e.retire(t, nil); err != nil { // the topic is gone all the same
@@ -118,6 +124,9 @@ func (e *Engine) PurgeTopic(name string) (Topic, error) {
 	defer e.gate.leave()
 	e.changing.Lock()
 	defer e.changing.Unlock()
+	if err := e.resolve(); err != nil {
+		return Topic{}, err
+	}
 	t, err := e.topic(name)
 	if err != nil {
 		return Topic{}, err
@@ -131,7 +140,7 @@ func (e *Engine) PurgeTopic(name string) (Topic, error) {
 		err = e.meta.Replace(t.info.ID, next)
 	}
 	if err != nil {
-		return Topic{}, metaError("purge", name, err)
+		return Topic{}, e.failed("purge", name, t.info.ID, err)
 	}
 	e.emit(TopicPurged{t.info.ID, next})
 	if err := e.retire(t, newTopic(e, next, false)); err != nil { // the messages are gone all the same
@@ -208,6 +217,9 @@ func (e *Engine) AlterTopic(name string, patch TopicPatch) (Topic, error) {
 	defer e.gate.leave()
 	e.changing.Lock()
 	defer e.changing.Unlock()
+	if err := e.resolve(); err != nil {
+		return Topic{}, err
+	}
 	t, err := e.topic(name)
 	if err != nil {
 		return Topic{}, err
@@ -227,12 +239,9 @@ func (e *Engine) AlterTopic(name string, patch TopicPatch) (Topic, error) {
 		return err
 	})
 	if err != nil {
-		return Topic{}, metaError("alter", name, err)
+		return Topic{}, e.failed("alter", name, t.info.ID, err)
 	}
-	e.emit(TopicAltered{after})
-	t.become(after)
-	t.applyLimits()
-	t.notify()
+	e.alter(t, after)
 	return after, nil
 }
 
