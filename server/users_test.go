@@ -1,0 +1,97 @@
+package server
+
+import (
+	"bytes"
+	"encoding/base64"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
+
+	"narad/auth"
+	"narad/metastore"
+)
+
+// syncBuffer is a log that may be written by several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// secure turns security on, with the root user, and returns what has been logged.
+func secure(t testing.TB, n *node) *syncBuffer {
+	t.Helper()
+	a, err := auth.New(n.engine.Metastore(), auth.Options{Cost: bcrypt.MinCost})
+	require.NoError(t, err)
+	hash, err := a.Hash(t.Context(), "root-secret")
+	require.NoError(t, err)
+	require.NoError(t, n.engine.Metastore().CreateUser(metastore.User{Name: auth.RootName, PasswordHash: hash, Root: true}))
+	log := &syncBuffer{}
+	n.server.opts.Auth = NewAuth(a)
+	n.server.opts.Logger = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return log
+}
+
+func basic(name, password string) string {
+	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+password))
+}
+
+// Who changed whom is logged. Passwords, hashes and credentials never are, and no answer has them.
+func TestNoSecretIsShown(t *testing.T) {
+	n := newNode(t, Options{})
+	log := secure(t, n)
+	root := basic(auth.RootName, "root-secret")
+	var shown string
+	do := func(status int, method, path, body string, headers ...string) {
+		t.Helper()
+		r := n.do(method, path, []byte(body), append(headers, asClient)...)
+		require.Equal(t, status, r.status, r.body)
+		shown += r.body
+		for name, values := range r.header {
+			shown += name + values[0]
+		}
+	}
+	do(201, "POST", "/v1/users", `{"username":"ann","password":"ann-secret","grants":[{"action":"produce","patterns":["*"]}]}`, root)
+	do(409, "POST", "/v1/users", `{"username":"ann","password":"ann-secret"}`, root)
+	do(400, "POST", "/v1/users", `{"username":"a b","password":"ann-secret"}`, root)
+	do(400, "POST", "/v1/users", `{"username":"bob","password":"ann-secret`, root)
+	do(400, "POST", "/v1/users", `{"username":"bob","password":"ann-secret","passwort":"ann-secret"}`, root)
+	do(401, "GET", "/v1/topics", "", basic("ann", "wrong-secret"))
+	do(401, "GET", "/v1/topics", "", "Authorization: Basic !ann-secret")
+	do(200, "GET", "/v1/topics", "", basic("ann", "ann-secret"))
+	do(403, "PUT", "/v1/users/ann/password", `{"new_password":"new-secret","current_password":"wrong-secret"}`, basic("ann", "ann-secret"))
+	do(204, "PUT", "/v1/users/ann/password", `{"new_password":"new-secret","current_password":"ann-secret"}`, basic("ann", "ann-secret"))
+	do(200, "GET", "/v1/users", "", root)
+	do(200, "PUT", "/v1/users/ann/grants", `{"grants":[]}`, root)
+	do(204, "DELETE", "/v1/users/ann", "", root)
+	logged := log.String()
+	require.Contains(t, logged, `"msg":"a user was created","user":"ann","by":"root"`)
+	require.Contains(t, logged, `"msg":"the password of a user was changed","user":"ann","by":"ann"`)
+	for _, text := range []string{logged, shown} {
+		require.NotContains(t, text, "secret")
+		require.NotContains(t, text, "$2a$")
+		require.NotContains(t, text, "Basic cm9v")
+	}
+}
+
+// While security is off everybody is an administrator, but what nobody may do nobody may.
+func TestUsersWithoutSecurity(t *testing.T) {
+	n := newNode(t, Options{})
+	require.Equal(t, "[]\n", n.get("/v1/users").body)
+	require.Equal(t, 201, n.post("/v1/users", `{"username":"boss","password":"p","grants":[{"action":"admin"}]}`).status)
+	put := func(path, body string) int { return n.do("PUT", path, []byte(body), asClient).status }
+	require.Equal(t, 200, put("/v1/users/boss/grants", `{"grants":[{"action":"consume","patterns":["a*"]}]}`))
+	require.Equal(t, 204, put("/v1/users/boss/password", `{"new_password":"q"}`))
+	require.NoError(t, n.engine.Metastore().CreateUser(metastore.User{Name: auth.RootName, PasswordHash: []byte("x"), Root: true}))
+	require.Equal(t, 403, n.do("DELETE", "/v1/users/root", nil).status)
+	require.Equal(t, 403, put("/v1/users/root/grants", `{"grants":[]}`))
+	require.Equal(t, 204, n.do("DELETE", "/v1/users/boss", nil).status)
+}
