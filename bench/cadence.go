@@ -22,6 +22,8 @@ type Options struct {
 	Child func(dir string, interval time.Duration) *exec.Cmd
 	// Big adds what takes minutes.
 	Big bool
+	// Only names the part of Growth to run; empty: all.
+	Only string
 
 	spoil func(vfs.FS) vfs.FS // a test's: puts a disk that lies above the recorded one
 }

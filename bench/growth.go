@@ -21,14 +21,24 @@ import (
 // Growth answers how costs grow with what a node holds.
 func Growth(o Options) ([]report.Section, error) {
 	var sections []report.Section
-	for _, part := range []func() (report.Section, error){
-		o.growTopics, o.growPartitions, o.growParked, o.growBacklog, o.growAhead, o.memory, o.startUp,
+	for _, part := range []struct {
+		name string
+		run  func() (report.Section, error)
+	}{
+		{"topics", o.growTopics}, {"partitions", o.growPartitions}, {"parked", o.growParked}, {"backlog", o.growBacklog},
+		{"ahead", o.growAhead}, {"memory", o.memory}, {"start", o.startUp},
 	} {
-		s, err := part()
+		if o.Only != "" && part.name != o.Only {
+			continue
+		}
+		s, err := part.run()
 		if err != nil {
 			return sections, err
 		}
 		sections = append(sections, s)
+	}
+	if len(sections) == 0 {
+		return nil, fmt.Errorf("there is no part %q: topics, partitions, parked, backlog, ahead, memory, start", o.Only)
 	}
 	return sections, nil
 }
@@ -79,19 +89,23 @@ func (g *growth) section(notes ...string) report.Section {
 // cost is what a message takes.
 type cost struct{ cpu, wall float64 } // µs
 
-// costRounds is how often a cost is measured; the least counts, as what disturbs only adds.
+// costRounds is how often a cost is measured, after a first time that does not count; the least counts, as what disturbs
+// only adds.
 const costRounds = 3
 
 // measureCost calls each for n messages, several times.
 func measureCost(n int, each func(i int) error) (cost, error) {
 	best := cost{math.Inf(1), math.Inf(1)}
 	runtime.GC()
-	for round := range costRounds {
+	for round := range costRounds + 1 {
 		begin, cpu := time.Now(), load.OwnCPU()
 		for i := range n {
 			if err := each(round*n + i); err != nil {
 				return best, err
 			}
+		}
+		if round == 0 { // warms up
+			continue
 		}
 		micro := float64(time.Microsecond) * float64(n)
 		best.cpu = min(best.cpu, float64(load.OwnCPU()-cpu)/micro)
@@ -175,6 +189,7 @@ func (o Options) growPartitions() (report.Section, error) {
 				return g.s, err
 			}
 		}
+		o.rest() // what was opened just now is written out by then
 		for _, use := range []struct {
 			name string
 			at   func(i int) int
@@ -188,6 +203,9 @@ func (o Options) growPartitions() (report.Section, error) {
 	}
 	return g.section("On a disk that takes no time. A partition that is in use has consumer state to write, so the more are in use, the more is written."), nil
 }
+
+// rest waits until the committer has nothing left to do.
+func (o Options) rest() { time.Sleep(pick(o, 0, 2500*time.Millisecond)) }
 
 // growParked has N consumers that wait.
 func (o Options) growParked() (report.Section, error) {
@@ -318,13 +336,14 @@ func (o Options) growBacklog() (report.Section, error) {
 		if err := fillTopic(e, "t", n-filled); err != nil {
 			return g.s, err
 		}
-		filled = n
-		take, err := measureCost(o.costMessages()/4, func(int) error { return takeOne(e, "t", engine.AnyPartition) })
+		few := min(o.costMessages()/4, n/10) // most of the backlog stays
+		take, err := measureCost(few, func(int) error { return takeOne(e, "t", engine.AnyPartition) })
 		if err != nil {
 			return g.s, err
 		}
+		filled = n - (costRounds+1)*few
 		g.add("consume and ack", n, take)
-		both, err := measureCost(o.costMessages()/4, func(int) error { return through(e, "t", engine.AnyPartition) })
+		both, err := measureCost(few, func(int) error { return through(e, "t", engine.AnyPartition) })
 		if err != nil {
 			return g.s, err
 		}

@@ -9,17 +9,19 @@ import (
 
 func (a *app) growthCommand() *cobra.Command {
 	var big bool
+	var only string
 	c := &cobra.Command{
 		Use: "growth", Short: "How costs grow with topics, partitions, consumers and data", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.report("growth", func(dir string) ([]report.Section, error) {
 				o := a.options(dir)
-				o.Big = big
+				o.Big, o.Only = big, only
 				return bench.Growth(o)
 			})
 		},
 	}
 	c.Flags().BoolVar(&big, "big", false, "go on to ten million messages, which take 6 GiB and some minutes")
+	c.Flags().StringVar(&only, "only", "", "one part: topics, partitions, parked, backlog, ahead, memory, start")
 	return c
 }
 

@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -47,6 +48,7 @@ type app struct {
 	dir            string
 	quick          bool
 	json, html     string
+	profile        string
 }
 
 func (a *app) root() *cobra.Command {
@@ -59,6 +61,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.quick, "quick", false, "a smoke test: all of it runs, briefly; the figures are worth little")
 	f.StringVar(&a.json, "json", "", "write the figures and the facts of the machine to this file")
 	f.StringVar(&a.html, "html", "", "write a page with plots to this file")
+	f.StringVar(&a.profile, "cpuprofile", "", "write a CPU profile of this process to this file, for go tool pprof")
 	root.AddCommand(a.cadenceCommand(), a.trafficCommand(), a.loadCommand(), a.floorCommand(), a.floorServeCommand(),
 		a.engineCommand(), a.growthCommand(), a.simCommand(), a.allCommand())
 	return root
@@ -88,7 +91,12 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	if r.Machine, err = report.Describe(dir); err != nil {
 		return err
 	}
+	stop, err := startProfile(a.profile)
+	if err != nil {
+		return err
+	}
 	r.Sections, err = run(dir)
+	err = errors.Join(err, stop())
 	r.Seconds = time.Since(r.Started).Seconds()
 	if len(r.Sections) == 0 {
 		return err
@@ -97,13 +105,31 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	return errors.Join(err, toFile(a.json, r.WriteJSON), toFile(a.html, func(w io.Writer) error { return report.WriteHTML(w, r) }))
 }
 
+// startProfile profiles this process until stop is called; without a name it does nothing.
+func startProfile(name string) (stop func() error, err error) {
+	if name == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("--cpuprofile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
+
 // commandLine is how to repeat the run; where files are is left out.
 func commandLine() string {
 	words := []string{"narad-bench"}
 	for i := 1; i < len(os.Args); i++ {
 		name, _, inOne := strings.Cut(os.Args[i], "=")
 		switch name {
-		case "--dir", "--json", "--html", "--out", "--narad":
+		case "--dir", "--json", "--html", "--out", "--narad", "--cpuprofile":
 			if !inOne {
 				i++
 			}
