@@ -151,14 +151,15 @@ func TestLateness(t *testing.T) {
 func TestASourceThatHangs(t *testing.T) {
 	o, err := New(Config{})
 	require.NoError(t, err)
-	hang, asked, others := make(chan struct{}), 0, 0
+	var asked, others atomic.Int32
+	hang := make(chan struct{})
 	l := &loop{name: "vitals", limit: 20 * time.Millisecond, o: o, sources: []*source{
-		{name: "slow", read: func(ctx context.Context) error { asked++; <-hang; return nil }},
-		{name: "well", read: func(ctx context.Context) error { others++; return nil }},
+		{name: "slow", read: func(ctx context.Context) error { asked.Add(1); <-hang; return nil }},
+		{name: "well", read: func(ctx context.Context) error { others.Add(1); return nil }},
 	}}
 	l.round(nil)
 	l.round(nil)
-	require.Equal(t, []int{1, 2}, []int{asked, others})
+	require.Equal(t, []int32{1, 2}, []int32{asked.Load(), others.Load()})
 	r := &rig{o: o}
 	families := gather(t, r)
 	require.Equal(t, 2.0, value(t, families, "narad_errors_total", "component=metrics kind=slow_timeout"))

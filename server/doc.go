@@ -22,5 +22,5 @@
 //
 // Files: server.go (Options, New, Serve), limit.go (the bound on connections), guard.go (what every request
 // passes), params.go, body.go, errors.go (statuses), topics.go, produce.go, consume.go, message.go (the wire form
-// of a message), ack.go, log.go (engine events to log lines).
+// of a message), ack.go.
 package server
