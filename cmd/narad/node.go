@@ -145,7 +145,7 @@ func (n *node) openEngine() (err error) {
 
 func (n *node) openServer() error {
 	o := n.serverOptions()
-	o.Schemas = server.NewSchemas(n.meta, schema.NewChecker(schema.CheckerOptions{}))
+	o.Schemas = server.NewSchemas(n.meta, schema.NewChecker(schema.CheckerOptions{Observer: n.observer}))
 	if n.users != nil {
 		o.Auth = server.NewAuth(n.users)
 	}
