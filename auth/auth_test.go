@@ -115,6 +115,7 @@ func TestVerifiedCredentials(t *testing.T) {
 	require.NoError(t, a.Verify(t.Context(), "ann", "new"))
 	u.remove("ann")
 	require.ErrorIs(t, a.Verify(t.Context(), "ann", "new"), ErrCredentials)
+	require.NotContains(t, a.known, "ann") // nothing is kept of users that are gone
 	u.put(t, "ann", "third") // a namesake
 	require.ErrorIs(t, a.Verify(t.Context(), "ann", "new"), ErrCredentials)
 	u.put(t, "ann", "new") // the same password, another salt
@@ -324,23 +325,65 @@ func TestSlotsPreferCleanNames(t *testing.T) {
 
 // A slot that is given to one who leaves at the same moment is not lost.
 func TestSlotsAreNotLost(t *testing.T) {
-	s := newSlots(2)
-	var wg sync.WaitGroup
-	for i := range 200 {
-		wg.Go(func() {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1)
+		for range 200 {
+			require.NoError(t, s.take(t.Context(), true))
 			ctx, cancel := context.WithCancel(t.Context())
-			if i%2 == 0 {
-				go cancel()
-			}
-			if s.take(ctx, i%3 == 0) == nil {
-				s.give()
-			}
-			cancel()
-		})
+			go func() {
+				if s.take(ctx, false) == nil {
+					s.give()
+				}
+			}()
+			synctest.Wait()
+			cancel() // the waiter finds both, and takes either
+			s.give()
+			synctest.Wait()
+			require.Equal(t, 1, s.free)
+			require.Zero(t, s.queued())
+		}
+	})
+}
+
+// The line that an attempt stands in is that of its name's past.
+func TestCleanNamesComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, u := newTest(t)
+		u.put(t, "clean", "secret")
+		require.Error(t, a.Verify(t.Context(), "failed", "x"))
+		holdAll(t, a)
+		order := make(chan string, 2)
+		for _, name := range []string{"failed", "clean"} {
+			go func() {
+				a.Verify(t.Context(), name, "secret")
+				order <- name
+			}()
+			synctest.Wait()
+		}
+		require.Equal(t, 1, a.verifying.waiting[0].Len())
+		require.Equal(t, 1, a.verifying.waiting[1].Len())
+		a.verifying.give()
+		require.Equal(t, "clean", <-order)
+		require.Equal(t, "failed", <-order)
+		for range verifySlots - 1 {
+			a.verifying.give()
+		}
+	})
+}
+
+// Attempts that succeed cost the budget of all nothing, also those of a name that has failed.
+func TestSuccessIsFree(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := newBudget(func() time.Time { return now })
+	_, ok := b.take("ann")
+	require.True(t, ok)
+	for range 10 * nodeBurst {
+		c, ok := b.take("ann")
+		require.True(t, ok)
+		require.False(t, c.clean)
+		b.giveBack(c)
 	}
-	wg.Wait()
-	require.Equal(t, 2, s.free)
-	require.Zero(t, s.queued())
+	require.Zero(t, b.node.missing(now))
 }
 
 func TestMay(t *testing.T) {
