@@ -12,7 +12,7 @@
 //	INV-03  202 gate, checkpoint, compaction wal.go        at each event of the ingress log
 //	INV-04  visibility                       node.go       at each commit, recovery and lease
 //	INV-05  lease exclusivity, nonces        model         at each lease
-//	INV-06  ack, extend, nack                model         at each, and porcupine at the end (history.go)
+//	INV-06  ack, extend, nack                model         at each; at the end porcupine and the interval checker (history.go)
 //	INV-07  no resurrection, frontier        model         at each lease and ack
 //	INV-08  process-crash window             consumer.go   at each seeding of a shard after a crash
 //	INV-09  power-loss window                consumer.go   likewise
@@ -21,18 +21,21 @@
 //	INV-12  anchor, prime before window      consumer.go   at each event of the committer
 //	INV-13  slot overflow keeps the lowest   consumer.go   at each window write
 //	INV-14  consumer.offset                  consumer.go   at each level
-//	INV-15  every redelivery has a cause     model         at each lease; copies after the drain (messages.go)
+//	INV-15  every redelivery has a cause     model         at each lease; every stored copy after the drain (copies.go)
 //	INV-16  caps, lowest unresolved first    model         at each lease
 //	INV-17  no lost wake-up                  waiters.go    whenever all is at rest
 //	INV-18  no orphan lease, one answer each waiters.go    at each answer, and whenever all is at rest; model at each give-back
 //	INV-19  waiters are served in turn       waiters.go    at each service and put-back
 //	INV-23  redelivery in time               node.go       at each purge
+//	INV-24  quiet window                     quiet.go      at each empty answer; that the hole moves all at once is in the model
 //	INV-28  bounds and order of a batch      messages.go   at each batch that a client receives
 //	INV-29  retention                        retention.go  at each removal, jump and recovery, and now and then
 //	INV-25  directories, incarnations, drops lifecycle.go  at each seeding, drop, forget and start
-//	INV-26  a closed log changes nothing     lifecycle.go  a reservation on a successor is followed to its give-back
+//	INV-26  a closed log changes nothing     quiet.go      from each reservation that is to be read from one to its give-back
 //	ORD-02  no record overtakes another      node.go       at each commit, within a life and a partition
 //	INV-32  deleted topics leave no directory lifecycle.go at the end
+//
+// Stored frames that rot cost their records and no others (corruption.go, LOG-12): what is skipped must have been damaged.
 //
 // A disk that fails for a while excuses this much and no more (faults.go): after a failed prime, window write or writeout the
 // windows of INV-08 and INV-09 of that partition are counted from what was written or synced last without an error; and

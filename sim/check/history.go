@@ -91,22 +91,30 @@ func (n *Node) AckReturned(topic string, h inflight.Handle) {
 
 // Verdict sums up the porcupine checks of a run.
 type Verdict struct {
-	Checked, Unknown int
-	Illegal          error
+	Checked int
+	Unknown int // porcupine ran out of its budget
+	Illegal error
 }
 
-// Histories checks the history of every stored copy with porcupine, within a time budget each. An Unknown is
-// counted as not checked.
+// Histories checks the history of every stored copy twice: with porcupine, within a time budget each, and with the interval
+// checker. The two must agree. What porcupine could not decide in time is counted, and is not checked.
 func (n *Node) Histories(budget time.Duration) (v Verdict) {
 	spec := model.Copy()
 	for _, p := range n.order {
 		for _, c := range p.order {
-			switch porcupine.CheckOperationsTimeout(spec, c.upTo(p, n.now()), budget) {
-			case porcupine.Ok:
+			ops := model.Ordered(c.upTo(p, n.now()))
+			verdict := porcupine.CheckOperationsTimeout(spec, ops, budget)
+			legal, decided := model.Linearizable(ops)
+			switch {
+			case decided && verdict != porcupine.Unknown && legal != (verdict == porcupine.Ok):
+				v.Illegal = fmt.Errorf("check: porcupine says %s and the interval checker %t of the history of %s %s/%d offset %d:\n%s",
+					verdict, legal, n.name, p.key.Topic, p.key.Partition, c.offset, c.describe())
+				return v
+			case verdict == porcupine.Ok:
 				v.Checked++
-			case porcupine.Unknown:
+			case verdict == porcupine.Unknown && (legal || !decided):
 				v.Unknown++
-			case porcupine.Illegal:
+			default:
 				v.Illegal = model.Violate("INV-06", "%s %s/%d offset %d: the history of this copy is not legal:\n%s", n.name, p.key.Topic, p.key.Partition, c.offset, c.describe())
 				return v
 			}

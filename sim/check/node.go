@@ -44,6 +44,7 @@ type Node struct {
 	topics      []topicKey               // of waiters, in the order of their first event
 	ticks       tickShadow
 	cycle       lifecycle
+	inert       map[int64]inert // by task
 
 	age retention
 	// Removed counts what retention did.
@@ -73,10 +74,13 @@ type part struct {
 	opened      int             // the life in which the log was opened last
 	dispatched  uint64          // highest sequence number committed in this life
 
-	kept     kept          // the age of its records
-	rotten   map[int64]int // messages by offset whose frames rotted on the disk
-	stale    []deadline    // of leases, superseded by an extend
-	reopened int64         // records that a log showed which was closed and opened again, up to here; -1: none
+	kept      kept          // the age of its records
+	rotten    map[int64]int // messages by offset whose frames rotted on the disk
+	stale     []deadline    // of leases, superseded by an extend
+	movedAt   int64         // true time, see moved
+	logClosed bool
+	stored    storage
+	reopened  int64 // records that a log showed which was closed and opened again, up to here; -1: none
 
 	gone     bool  // its incarnation is durably gone
 	goneAt   int64 // true time
@@ -89,8 +93,8 @@ type part struct {
 func newPart(key engine.Key, t engine.Topic) *part {
 	return &part{
 		key: key, topic: t, copies: map[int64]*copyHistory{}, slots: newSlotShadow(), unanswered: map[int64]int64{}, foreign: map[int64]bool{},
-		reopened: -1,
-		model:    model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
+		reopened: -1, stored: newStorage(),
+		model: model.NewPartition(time.Duration(t.VisibilityMs) * time.Millisecond),
 	}
 }
 
@@ -101,7 +105,7 @@ const never env.Instant = -1 << 62
 func New(c Config) *Node {
 	return &Node{
 		Config: c, name: c.Machine.Name(), tick: min(100*time.Millisecond, c.Interval),
-		parts: map[engine.Key]*part{}, log: newWALShadow(), cycle: newLifecycle(), pausedUntil: never, Causes: map[model.Ending]int{}, Goals: map[string]int{},
+		parts: map[engine.Key]*part{}, log: newWALShadow(), cycle: newLifecycle(), pausedUntil: never, inert: map[int64]inert{}, Causes: map[model.Ending]int{}, Goals: map[string]int{},
 	}
 }
 
@@ -116,6 +120,11 @@ func (n *Node) Listen() func(engine.Event) {
 	n.ticks = tickShadow{}
 	n.forgetWaiters()
 	n.log.began()
+	clear(n.inert)
+	for _, p := range n.order {
+		p.logClosed = false
+		p.endStored()
+	}
 	n.booted = n.World.Now() // a life that ends in its recovery vouches for nothing of the one before
 	return func(v engine.Event) {
 		if life != n.life {
@@ -219,7 +228,9 @@ const pauseSpacing = 10 * time.Second
 func (n *Node) now() int64 { return int64(n.World.Now()) }
 
 func (n *Node) see(v engine.Event) {
+	n.closedLog(v)
 	n.seeRetention(v)
+	n.moved(v)
 	switch v := v.(type) {
 	case engine.Opened:
 		n.serving, n.booted = true, n.World.Now()
@@ -231,9 +242,8 @@ func (n *Node) see(v engine.Event) {
 		n.seeWAL(v.Event)
 	case engine.Dispatched:
 		n.log.dispatched(v.Seq)
+		n.recommitted(n.parts[v.Key], v)
 		n.inOrder(n.parts[v.Key], v)
-	case engine.DispatchFailed:
-		n.Messages.resent += v.Records
 	case engine.Log:
 		n.seeLog(n.cycle.all[incKey{v.Key, v.Incarnation}], v.Event)
 	case engine.Consumer:
@@ -269,6 +279,7 @@ func (n *Node) seeWAL(v wal.Event) {
 
 // seeLog follows the high watermark (INV-04).
 func (n *Node) seeLog(p *part, v segment.Event) {
+	n.seeStored(p, v)
 	switch v := v.(type) {
 	case segment.Recovered:
 		if v.Next > p.model.HW {

@@ -253,10 +253,6 @@ func TestMessages(t *testing.T) {
 	violates(m.Lost())
 	m.Acked(id, false)
 	require.NoError(t, m.Lost(), "an ack without an answer may have landed")
-	require.NoError(t, m.Copies(0))
-	require.NoError(t, deliver("n1", "t", 1, payload))
-	violates(m.Copies(0)) // stored twice, produced once, no crash
-	require.NoError(t, m.Copies(1))
 }
 
 // What is allowed at rest: nobody waits, or there is nothing for who waits, or a cap withholds it, or it was answered.

@@ -43,12 +43,6 @@ type retention struct {
 	copies   map[uint64][]location // where the records went
 }
 
-// location is a stored copy.
-type location struct {
-	p      *part
-	offset int64
-}
-
 // Gone counts what retention did.
 type Gone struct {
 	Segments, Records int64

@@ -13,13 +13,15 @@ type walShadow struct {
 	prefix      uint64          // every record below is committed
 	stored      uint64          // checkpoint in the page cache, as far as is known: the file has this one or a later one
 	storedAt    int64
-	synced      uint64 // checkpoint on the disk
-	opened      bool   // in this life
+	synced      uint64          // checkpoint on the disk
+	opened      bool            // in this life
+	sent        map[uint64]bool // records whose commit was confirmed in this life
+	recoveredAt uint64          // checkpoint that this life began with
 }
 
 // newWALShadow returns the shadow of an empty log, whose first record will be number 1.
 func newWALShadow() walShadow {
-	return walShadow{confirmed: map[uint64]bool{}, durable: 1, acceptedEnd: 1, prefix: 1, stored: 1, synced: 1, opened: true}
+	return walShadow{confirmed: map[uint64]bool{}, sent: map[uint64]bool{}, durable: 1, acceptedEnd: 1, prefix: 1, stored: 1, synced: 1, opened: true}
 }
 
 // began is told that a life begins. One before it that never opened the log may have failed at syncing the checkpoint,
@@ -29,6 +31,7 @@ func (s *walShadow) began() {
 		s.stored = s.synced
 	}
 	s.opened = false
+	clear(s.sent)
 }
 
 // crashed is told that the process died.
@@ -101,7 +104,7 @@ func (s *walShadow) recovered(v wal.Recovered) error {
 	case v.First > v.Checkpoint:
 		return model.Violate("INV-03", "the recovered ingress log begins at %d, its checkpoint is %d", v.First, v.Checkpoint)
 	}
-	s.durable, s.opened = v.Next, true
+	s.durable, s.opened, s.recoveredAt = v.Next, true, v.Checkpoint
 	s.stored, s.synced = v.Checkpoint, max(s.synced, v.Checkpoint) // opening makes all of it durable
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"narad/engine"
+	"narad/env"
 	"narad/inflight"
 	"narad/sim/check"
 	"narad/sim/model"
@@ -63,7 +64,7 @@ func (c *consumer) receive(wait time.Duration) []held {
 	if r.w.Choose(4) == 0 {
 		wait = 0
 	}
-	q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait}}
+	q := c.question(wait)
 	if percent(r.w, r.plan.Habits.Batch) {
 		q.count = 1 + r.w.Choose(20)
 		if r.w.Choose(3) == 0 {
@@ -87,11 +88,19 @@ func (c *consumer) receive(wait time.Duration) []held {
 
 // question is a consume and its answer.
 type question struct {
+	asked   env.Instant // true time when it was sent
 	req     engine.ConsumeRequest
 	count   int // 0: not a batch
 	fits    int // messages that the answer has room for, with a limit
 	answers []*engine.Delivery
 	err     error
+}
+
+// question makes a consume that is about to be sent.
+func (c *consumer) question(wait time.Duration) *question {
+	return &question{
+		asked: c.node.run.e.Now(), req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait},
+	}
 }
 
 // limit lets an answer have room for n messages only.
@@ -118,6 +127,11 @@ func (q *question) ask(eng *engine.Engine) {
 func (c *consumer) accept(q *question) (got []held) {
 	r := c.node.run
 	if q.err != nil {
+		if errors.Is(q.err, engine.ErrEmpty) {
+			if err := c.node.check.Empty(c.spec.Name, c.partition, q.asked); err != nil {
+				r.w.Fail(err)
+			}
+		}
 		c.refused(q.err)
 		return nil
 	}

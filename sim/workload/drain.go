@@ -68,7 +68,7 @@ func (n *node) drainLoop(topic int) {
 
 // receiveOnce is receive without bad habits.
 func (c *consumer) receiveOnce(wait time.Duration) []held {
-	q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: wait}}
+	q := c.question(wait)
 	if c.node.call("consume", wait+time.Minute, q.ask) != answered {
 		return nil
 	}

@@ -228,7 +228,7 @@ func (n *node) park(eng *engine.Engine) {
 	for range n.parked {
 		n.proc.Env().Go("parked", func() {
 			defer func() { n.parked-- }()
-			q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition, Wait: 3 * time.Second}}
+			q := c.question(3 * time.Second)
 			q.ask(eng)
 			for _, h := range c.accept(q) {
 				c.settleHere(eng, h)

@@ -117,7 +117,7 @@ func (n *node) rush(eng *engine.Engine, topic int) {
 	c.partition = int32(r.w.Choose(c.spec.Partitions))
 	for range 2 + r.w.Choose(3) {
 		n.proc.Env().Go("rush", func() {
-			q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: c.partition}}
+			q := c.question(0)
 			q.ask(eng)
 			for _, h := range c.accept(q) {
 				c.settleHere(eng, h)

@@ -156,9 +156,11 @@ func (r *run) drive() error {
 		} else {
 			n.verdict = v
 		}
-		if err := n.topics.judge(n.name); err != nil {
+		unknown, err := n.topics.judge(n.name)
+		if err != nil {
 			return err
 		}
+		n.verdict.Unknown += unknown
 	}
 	for _, n := range r.nodes {
 		n.check.Expire()
@@ -166,7 +168,7 @@ func (r *run) drive() error {
 	if err := r.messages.Lost(); err != nil {
 		return err
 	}
-	return r.messages.Copies(r.crashes + r.stops)
+	return r.messages.Copies()
 }
 
 // story is the plot of a world.

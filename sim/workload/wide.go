@@ -44,7 +44,8 @@ func (n *node) wideLoop() {
 			produced += engine.MaxProduceBatch
 		}
 		for range 12 { // a little more than was produced
-			q := &question{req: engine.ConsumeRequest{Topic: c.spec.Name, Partition: engine.AnyPartition}, count: engine.MaxConsumeBatch}
+			q := c.question(0)
+			q.count = engine.MaxConsumeBatch
 			if n.call("consume", time.Minute, q.ask) != answered {
 				c.held = nil // the process is gone, and the leases with it
 				break

@@ -1,0 +1,114 @@
+package check
+
+import (
+	"time"
+
+	"narad/engine"
+	"narad/env"
+	"narad/segment"
+	"narad/sim/model"
+)
+
+// moved notes the last instant at which something happened to a partition that may keep its records from being handed out for a
+// while, or that made it work anew.
+func (n *Node) moved(v engine.Event) {
+	var key engine.Key
+	switch v := v.(type) {
+	case engine.Leased:
+		key = v.Key
+	case engine.LeaseExtended:
+		key = v.Key
+	case engine.Settled:
+		key = v.Key
+	case engine.LeaseEnded:
+		key = v.Key
+	case engine.ShardOpened:
+		key = v.Key
+	case engine.CorruptSkipped:
+		key = v.Key
+	case engine.FrontierJumped:
+		key = v.Key
+	case engine.LimitsSet:
+		key = v.Key
+	case engine.Log:
+		key = v.Key
+	default:
+		return
+	}
+	if p := n.parts[key]; p != nil {
+		p.movedAt = n.now()
+	}
+}
+
+// Empty judges the answer "nothing there" to a consume that was sent at asked, true time (INV-24). A partition with records that
+// are not resolved is quiet for a visibility timeout and a second at most: every lease, and with it the hole under the
+// acked-ahead cap, has ended by then, so whoever asks gets something.
+func (n *Node) Empty(topic string, partition int32, asked env.Instant) error {
+	if !n.serving || n.closing || asked < n.booted {
+		return nil
+	}
+	for _, p := range n.order {
+		if p.key.Topic != topic || partition != engine.AnyPartition && partition != p.key.Partition || p.gone || n.parts[p.key] != p {
+			continue
+		}
+		committed, open := p.model.Committed()
+		if !open || committed+1 >= p.model.HW {
+			continue
+		}
+		limit := p.model.Visibility + time.Second + n.slack()
+		since := max(p.movedAt, int64(n.booted), int64(n.pausedUntil))
+		if quiet := time.Duration(int64(asked) - since); quiet > limit+limit/1_000_000*driftPPM {
+			return model.Violate("INV-24", "%s %s/%d: a consume found nothing after the partition had been quiet for %v; the frontier is %d, the high watermark %d, %d leases, %d acked ahead",
+				n.name, p.key.Topic, p.key.Partition, quiet, committed, p.model.HW, p.model.Leases(), p.model.Ahead())
+		}
+	}
+	return nil
+}
+
+// inert is a reservation by a task whose log was closed before it took it.
+type inert struct{ offset, nonce int64 }
+
+// closedLog follows reservations that are to be read from a log which is closed (INV-26): such a read answers that and nothing
+// else, so the reservation is given back, and the task changes nothing.
+func (n *Node) closedLog(v engine.Event) {
+	task := n.World.Current().ID()
+	switch v := v.(type) {
+	case engine.Log:
+		p := n.cycle.all[incKey{v.Key, v.Incarnation}]
+		if p == nil {
+			return
+		}
+		switch v.Event.(type) {
+		case segment.Closed:
+			p.logClosed = true
+		case segment.Recovered:
+			p.logClosed = false
+		}
+	case engine.Leased:
+		delete(n.inert, task)
+		if p := n.cycle.all[incKey{v.Key, v.Incarnation}]; p != nil && p.logClosed {
+			n.inert[task] = inert{v.Lease.Offset, v.Lease.Nonce}
+		}
+	case engine.LeaseEnded:
+		if r, ok := n.inert[task]; ok && r.nonce == v.Nonce {
+			delete(n.inert, task)
+			n.Goal("a reservation on a closed log was given back")
+		}
+	case engine.FrontierJumped:
+		n.changedByClosed(task, v.Key, "moved the frontier")
+	case engine.JumpLost:
+		n.changedByClosed(task, v.Key, "tried to move the frontier")
+	case engine.CorruptSkipped:
+		n.changedByClosed(task, v.Key, "skipped an offset as corrupt")
+	case engine.Delivered:
+		if r, ok := n.inert[task]; ok && r.nonce == v.Nonce {
+			n.changedByClosed(task, v.Key, "delivered a record")
+		}
+	}
+}
+
+func (n *Node) changedByClosed(task int64, key engine.Key, what string) {
+	if r, ok := n.inert[task]; ok {
+		n.fail(model.Violate("INV-26", "%s/%d: a consume that held a closed log %s, after it had reserved offset %d", key.Topic, key.Partition, what, r.offset))
+	}
+}
