@@ -116,7 +116,7 @@ func TestVerifiedCredentials(t *testing.T) {
 	u.remove("ann")
 	require.ErrorIs(t, a.Verify(t.Context(), "ann", "new"), ErrCredentials)
 	require.NotContains(t, a.known, "ann") // nothing is kept of users that are gone
-	u.put(t, "ann", "third") // a namesake
+	u.put(t, "ann", "third")               // a namesake
 	require.ErrorIs(t, a.Verify(t.Context(), "ann", "new"), ErrCredentials)
 	u.put(t, "ann", "new") // the same password, another salt
 	require.NoError(t, a.Verify(t.Context(), "ann", "new"))
