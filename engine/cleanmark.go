@@ -51,6 +51,19 @@ func (e *Engine) expect(m *cleanmark.Mark) error {
 	return nil
 }
 
+// knowsTopics reports an error when the metastore has made fewer changes than when the engine stopped: what it does not know would be
+// taken for deleted.
+func (e *Engine) knowsTopics(m *cleanmark.Mark) error {
+	if m == nil || e.meta.Version() >= m.Metastore {
+		return nil
+	}
+	if e.meta.Version() == 0 {
+		return &CorruptError{metastoreDir, 0, fmt.Errorf("there is no metastore, and there was one of %d changes when the engine stopped: restore it", m.Metastore)}
+	}
+	return &CorruptError{metastoreDir, 0, fmt.Errorf("the metastore had made %d changes when the engine stopped and has made %d now, so it is older than the "+
+		"messages; restore it, or remove the file %s to go on without the topics that it does not know", m.Metastore, e.meta.Version(), cleanmark.Name)}
+}
+
 // reaches reports an error when the log, just opened, ends below where it ended when it was closed.
 func (p *partition) reaches(dir vfs.Dir, hw int64) error {
 	p.mu.Lock()
@@ -89,7 +102,7 @@ func (e *Engine) dropCleanMark() error {
 
 // markClean says durably that everything is on disk, and how far it goes.
 func (e *Engine) markClean() error {
-	m := cleanmark.Mark{WALNext: e.wal.Next()}
+	m := cleanmark.Mark{WALNext: e.wal.Next(), Metastore: e.meta.Version()}
 	for _, t := range e.allTopics() {
 		for _, p := range t.partitions() {
 			p.mu.Lock()

@@ -90,7 +90,7 @@ func (e *Engine) recover() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := e.openMetastore(); err != nil {
+	if err := e.openMetastore(mark); err != nil {
 		return err
 	}
 	e.pump = newPump(e)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"narad/internal/cleanmark"
 	"narad/metastore"
 )
 
@@ -12,7 +13,7 @@ import (
 func (e *Engine) Metastore() metastore.Store { return e.meta }
 
 // openMetastore takes the metastore that was handed in, or opens the engine's own, and takes its topics into service.
-func (e *Engine) openMetastore() error {
+func (e *Engine) openMetastore(mark *cleanmark.Mark) error {
 	fresh := false
 	if e.meta = e.opts.Metastore; e.meta == nil {
 		dir, err := e.root.OpenDir(metastoreDir)
@@ -24,6 +25,9 @@ func (e *Engine) openMetastore() error {
 		}
 		l, local := e.meta.(*metastore.Local)
 		fresh = local && l.Recovery().Created
+	}
+	if err := e.knowsTopics(mark); err != nil {
+		return err
 	}
 	if err := e.syncTopics(); err != nil { // a process that died may have seen names that are not durable
 		return err

@@ -8,7 +8,7 @@
 //	     8     2  version, 1
 //	    10     2  zero
 //	    12     4  CRC-32C over bytes [0, 12) and [16, end of the file)
-//	    16        JSON: {"wal_next":N,"partitions":[{"id":"…","partition":P,"high_watermark":H},…]}
+//	    16        JSON: {"wal_next":N,"metastore":V,"partitions":[{"id":"…","partition":P,"high_watermark":H},…]}
 //
 // It is replaced atomically, so one that does not verify was damaged; the stop then counts as unclean, which costs a sync of
 // every consumer.ahead and the check.
@@ -30,7 +30,8 @@ const SizeMax = 1 << 28
 
 // Mark is what the file says.
 type Mark struct {
-	WALNext    uint64 `json:"wal_next"` // the ingress log ended before this record
+	WALNext    uint64 `json:"wal_next"`            // the ingress log ended before this record
+	Metastore  uint64 `json:"metastore,omitempty"` // version of the metastore
 	Partitions []End  `json:"partitions"`
 }
 

@@ -23,6 +23,7 @@ const (
 	snapshotsKept = 2
 	importFile    = "imported" // in raft/: what the first snapshot was made of
 
+	topicsDir   = "topics"
 	localDir    = "metastore"
 	importedDir = "metastore.imported"
 	lockFile    = "lock" // of the engine, which has it while it serves
@@ -58,6 +59,11 @@ func create(root vfs.Dir, dataDir string, c Config) error {
 	if err != nil {
 		return err
 	}
+	if local == nil {
+		if err := noTopics(root); err != nil {
+			return err
+		}
+	}
 	if local != nil && len(c.Peers) > 1 {
 		return fmt.Errorf("the data directory has a metastore of one node: start this node without peers first, so that it is taken over")
 	}
@@ -91,6 +97,25 @@ func create(root vfs.Dir, dataDir string, c Config) error {
 		return err
 	}
 	return root.Sync()
+}
+
+// noTopics reports topics of which there is no metastore: a new one would know none of them, and their messages would be removed.
+func noTopics(root vfs.Dir) error {
+	dir, err := root.OpenDir(topicsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	entries, err := dir.List()
+	for _, e := range entries {
+		if e.Dir {
+			return &metastore.CorruptError{File: raftDir, Why: fmt.Sprintf("it is missing, but %s/%s exists; restore both from one copy", topicsDir, e.Name)}
+		}
+	}
+	return err
 }
 
 // readLocal returns what the files of metastore.Local hold, nil when there are none.

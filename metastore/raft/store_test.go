@@ -133,6 +133,21 @@ func TestImportOfDamage(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// TestTopicsWithoutMetastore: a node that lost its metastore and not its topics does not begin with an empty one.
+func TestTopicsWithoutMetastore(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, open(t, dir, Config{}).Close())
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, topicsDir, "orders"), 0o700))
+	require.NoError(t, open(t, dir, Config{}).Close())
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, raftDir)))
+	var corrupt *metastore.CorruptError
+	_, err := Open(dir, Config{})
+	require.ErrorAs(t, err, &corrupt)
+	require.ErrorContains(t, err, "orders")
+	_, err = os.Stat(filepath.Join(dir, raftDir))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
 // TestSnapshots: the log is cut behind snapshots, and a replica that was lost or is older than the log comes back from one. B131 B147
 func TestSnapshots(t *testing.T) {
 	dir := t.TempDir()
