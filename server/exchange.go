@@ -40,6 +40,10 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.r = r // with the values of the path
 	x.topic = r.PathValue("topic")
+	x.run(h)
+}
+
+func (x *exchange) run(h handler) {
 	if err := h(x); err != nil {
 		x.fail(err)
 	}
@@ -72,15 +76,14 @@ func (x *exchange) left() bool { return x.r.Context().Err() != nil }
 // Values of headers that never change. They are shared, so that setting one costs nothing: never append to them.
 var (
 	headerJSON    = []string{"application/json"}
-	headerZero    = []string{"0"}
 	headerNosniff = []string{"nosniff"}
 	headerOne     = []string{"1"}
 	headerBasic   = []string{`Basic realm="narad"`}
 )
 
-// accepted answers 202 without a body.
+// accepted answers 202 without a body; net/http adds the Content-Length of 0. Like [exchange.noContent] it has no header of its
+// own, so that none is made and copied.
 func (x *exchange) accepted() error {
-	x.Header()["Content-Length"] = headerZero
 	x.WriteHeader(http.StatusAccepted)
 	return nil
 }
@@ -95,6 +98,7 @@ func (x *exchange) noContent() error {
 // kept; it has room for a newline when its capacity says so.
 func (x *exchange) json(status int, body []byte) error {
 	h := x.Header()
+	h["X-Content-Type-Options"] = headerNosniff
 	h["Content-Type"] = headerJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body) + 1)}
 	x.WriteHeader(status)

@@ -21,9 +21,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.began = time.Now()
 		s.opts.Observer.Started()
 	}
-	w.Header()["X-Content-Type-Options"] = headerNosniff
 	if err := x.admit(); err != nil {
 		x.fail(err)
+	} else if h := x.hotRoute(); h != nil {
+		x.run(h)
 	} else {
 		s.routes.ServeHTTP(x, r)
 	}

@@ -45,11 +45,13 @@ func (s *Server) ready(x *exchange) error {
 }
 
 func (s *Server) metrics(x *exchange) error {
+	x.Header()["X-Content-Type-Options"] = headerNosniff
 	s.opts.Metrics.ServeHTTP(x, x.r)
 	return nil
 }
 
 func (s *Server) statusPage(x *exchange) error {
+	x.Header()["X-Content-Type-Options"] = headerNosniff
 	s.opts.StatusPage(x, x.r, func(topic, owner string) bool { return x.may(ActionRead, topic, owner) == nil })
 	return nil
 }

@@ -152,8 +152,8 @@ type served struct {
 func newServed(t testing.TB, o Options) *served {
 	t.Helper()
 	s := &served{node: newNode(t, o), result: make(chan error, 1)}
-	next := s.server.routes
-	s.server.routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	next := s.server.handler
+	s.server.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.inside.Add(1)
 		next.ServeHTTP(w, r)
 	})

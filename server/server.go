@@ -88,9 +88,11 @@ func setDefault[T comparable](field *T, value T) {
 // Server answers HTTP requests with one engine. It is an [http.Handler]; [Server.Serve] adds the listener, its
 // limits and the graceful stop.
 type Server struct {
-	engine *engine.Engine
-	opts   Options
-	routes http.Handler
+	engine  *engine.Engine
+	opts    Options
+	handler http.Handler // the server itself; tests stand before it
+	routes  http.Handler
+	hot     struct{ produce, consume, ack handler } // method values, made once
 
 	consumes, produces *caps
 	producing          atomic.Int64  // produces in flight
@@ -109,7 +111,8 @@ func New(e *engine.Engine, o Options) *Server {
 	if s.opts.MaxBatchBodyBytes > 0 {
 		s.batchBodies = newBudget(s.opts.MaxBatchBodyBytes)
 	}
-	s.routes = s.newMux()
+	s.handler, s.routes = s, s.newMux()
+	s.hot.produce, s.hot.consume, s.hot.ack = s.produce, s.consume, s.ack
 	return s
 }
 
@@ -123,7 +126,7 @@ func (s *Server) isStopping() bool { return s.stopping.Err() != nil }
 // what made it fail. It serves once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
-		Handler:           s,
+		Handler:           s.handler,
 		MaxHeaderBytes:    s.opts.MaxHeaderBytes,
 		ReadHeaderTimeout: s.opts.HeaderTimeout,
 		ReadTimeout:       s.opts.ReadTimeout,

@@ -126,24 +126,18 @@ func TestServeFails(t *testing.T) {
 func TestDisconnectCancels(t *testing.T) {
 	s := newServed(t, Options{})
 	s.topic(`"name":"orders","visibility_timeout_ms":60000`)
-	handled := make(chan time.Duration, 1)
-	next := s.server.routes
-	s.server.routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		next.ServeHTTP(w, r)
-		if r.Header.Get("X-Leaver") != "" {
-			handled <- time.Since(start)
-		}
-	})
+	parked := func(n int) func() bool {
+		return func() bool { v, err := s.engine.Describe("orders"); return err == nil && v.Parked == n }
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/topics/orders/consume?wait=10s", nil)
 	require.NoError(t, err)
-	req.Header.Set("X-Leaver", "yes")
-	began := s.inside.Load()
 	go s.http.Do(req)
-	require.Eventually(t, func() bool { return s.inside.Load() == began+1 }, patience, time.Millisecond)
+	require.Eventually(t, parked(1), patience, time.Millisecond)
+	began := time.Now()
 	cancel()
-	require.Less(t, <-handled, 9*time.Second, "the consume waited on for a client that had left")
+	require.Eventually(t, parked(0), patience, time.Millisecond)
+	require.Less(t, time.Since(began), 9*time.Second, "the consume waited on for a client that had left")
 	s.produceTo("orders", "", "for who is there")
 	require.Equal(t, int64(0), s.consumeOne("orders", "").Offset)
 }
