@@ -3,6 +3,7 @@ package metastore
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,12 +21,28 @@ import (
 type story struct {
 	changes []func(s Store) error
 	states  [][]Topic
+	more    []string // users and schemas, as moreOf has them
 }
 
-// newStory makes creates, updates, deletes and a recreation, with the states that a plain map gives.
+// moreOf describes what a store holds beside topics.
+func moreOf(s Store) string {
+	var b strings.Builder
+	for _, u := range s.Users() {
+		fmt.Fprintf(&b, "user %s %s %v %v; ", u.Name, u.PasswordHash, u.Grants, u.UpdatedAtMs)
+	}
+	for _, t := range s.List("", 0) {
+		for _, v := range s.Schemas(t.Name) {
+			fmt.Fprintf(&b, "schema %s %d %.9s %d; ", t.Name, v.Version, v.Document, len(v.Document))
+		}
+	}
+	return b.String()
+}
+
+// newStory makes creates, updates, deletes and a recreation, and changes of users and schemas, with the states that plain maps give.
 func newStory() *story {
-	st := &story{states: [][]Topic{nil}}
+	st := &story{states: [][]Topic{nil}, more: []string{""}}
 	now := map[string]Topic{}
+	users, schemas := map[string]string{}, map[string][]string{}
 	add := func(change func(s Store) error) {
 		st.changes = append(st.changes, change)
 		var state []Topic
@@ -34,6 +51,23 @@ func newStory() *story {
 		}
 		slices.SortFunc(state, func(a, b Topic) int { return compareNames(a, b) })
 		st.states = append(st.states, state)
+		more := ""
+		for _, name := range slices.Sorted(maps.Keys(users)) {
+			more += users[name]
+		}
+		for _, t := range state {
+			more += strings.Join(schemas[t.Name], "")
+		}
+		st.more = append(st.more, more)
+	}
+	user := func(name, hash string, grants []Grant, at int64, change func(s Store) error) {
+		users[name] = fmt.Sprintf("user %s %s %v %v; ", name, hash, grants, at)
+		add(change)
+	}
+	schema := func(name string, size int) {
+		document, id, base := []byte(`"`+strings.Repeat("s", size-2)+`"`), now[name].ID, len(schemas[name])
+		schemas[name] = append(schemas[name], fmt.Sprintf("schema %s %d %.9s %d; ", name, base+1, document, size))
+		add(func(s Store) error { _, err := s.AppendSchema(name, id, base, document); return err })
 	}
 	create := func(name string, number int) {
 		now[name] = topic(name, number)
@@ -58,6 +92,7 @@ func newStory() *story {
 	remove := func(name string) {
 		id := now[name].ID
 		delete(now, name)
+		delete(schemas, name)
 		add(func(s Store) error { return s.Delete(name, id) })
 	}
 	create("b", 1)
@@ -75,6 +110,21 @@ func newStory() *story {
 	create(long+"2", 6)
 	update(long+"1", 9)
 	remove(long + "2")
+	grants := []Grant{{Action: ActionConsume, Patterns: []string{"a*"}}}
+	user("u", "h1", nil, 1, func(s Store) error { return s.CreateUser(User{Name: "u", PasswordHash: []byte("h1"), UpdatedAtMs: 1}) })
+	user("u", "h1", grants, 2, func(s Store) error { return s.SetGrants("u", grants, 2) })
+	owned := topic("owned", 8)
+	owned.Owner = "u"
+	now["owned"], schemas["owned"] = owned, []string{"schema owned 1 true 4; "}
+	add(func(s Store) error { return s.CreateWithSchema(owned, []byte("true")) })
+	user("u", "h2", grants, 3, func(s Store) error { return s.SetPassword("u", []byte("h2"), 3) })
+	schema("owned", 700)
+	replace("owned", 78)
+	free := now["owned"]
+	free.Owner = ""
+	now["owned"] = free
+	delete(users, "u")
+	add(func(s Store) error { return s.DeleteUser("u") })
 	create(long+"3", 7)
 	remove("A")
 	return st
@@ -127,6 +177,7 @@ func (st *story) verify(t testing.TB, d *disk.Disk, low, high int, what any) int
 	for i := range got {
 		require.Equal(t, st.states[version][i], got[i], "%v", what)
 	}
+	require.Equal(t, st.more[version], moreOf(l), "%v", what)
 	require.NoError(t, l.Close())
 	return version
 }

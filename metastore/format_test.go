@@ -21,6 +21,45 @@ var update = flag.Bool("update", false, "write the golden files")
 
 var storeID = identity{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
+// sampleFull and its journal hold one of everything that version 2 has and version 1 has not.
+func sampleFull(t testing.TB) (snapshot, journal []byte) {
+	a := topic("a", 1)
+	a.Owner = "u"
+	s := &State{sequence: 2, users: []*userRecord{{Name: "u", PasswordHash: []byte("hash"), Grants: []Grant{{Action: ActionProduce, Patterns: []string{"a*"}}}, Root: true, CreatedAtMs: 1, UpdatedAtMs: 2}},
+		entries: []*entry{{Topic: a, Schemas: []Schema{{1, []byte(`{"a":"<>"}`)}, {2, []byte("true")}}}}}
+	snapshot, err := encodeSnapshot(storeID, s)
+	require.NoError(t, err)
+	journal = appendHeader(nil, journalMagic, header{store: storeID, sequence: 2}, nil)
+	for i, c := range []Change{
+		{Op: opSchema, Topic: &Topic{Name: "a", ID: a.ID}, Base: 2, Schema: []byte("{}")},
+		{Op: opCreate, Topic: ref(topic("b", 2)), Schema: []byte("true")},
+		{Op: opCreateUser, User: &userRecord{Name: "v", PasswordHash: []byte("h"), CreatedAtMs: 3, UpdatedAtMs: 3}},
+		{Op: opSetPassword, User: &userRecord{Name: "v", PasswordHash: []byte("i"), UpdatedAtMs: 4}},
+		{Op: opSetGrants, User: &userRecord{Name: "v", Grants: []Grant{{Action: ActionAdmin}}, UpdatedAtMs: 5}},
+		{Op: opDeleteUser, User: &userRecord{Name: "v"}},
+	} {
+		journal = mustEntry(t, journal, storeID, uint64(3+i), c)
+	}
+	return snapshot, journal
+}
+
+// TestOpenFull: what the golden files of everything say is what an open shows.
+func TestOpenFull(t *testing.T) {
+	l, err := openFiles(t, first(sampleFull(t)), second(sampleFull(t)))
+	require.NoError(t, err)
+	require.Equal(t, Recovery{Topics: 2, Sequence: 8, Replayed: 6}, l.Recovery())
+	require.Equal(t, []Schema{{1, []byte(`{"a":"<>"}`)}, {2, []byte("true")}, {3, []byte("{}")}}, l.Schemas("a"))
+	require.Equal(t, []Schema{{1, []byte("true")}}, l.Schemas("b"))
+	require.Len(t, l.Users(), 1)
+	u, _ := l.User("u")
+	require.Equal(t, User{"u", []byte("hash"), []Grant{{ActionProduce, []string{"a*"}}}, true, 1, 2}, u)
+	a, _ := l.Get("a")
+	require.Equal(t, "u", a.Owner)
+}
+
+func first(a, _ []byte) []byte  { return a }
+func second(_, b []byte) []byte { return b }
+
 // sampleSnapshot and sampleJournal are files as the format draws them: two topics at change 2, then a create, an update and a
 // delete.
 func sampleSnapshot(t testing.TB) []byte {
@@ -73,7 +112,8 @@ func confirm(journal []byte, changes ...uint64) []byte {
 // TestGolden holds the formats to bytes kept in files.
 func TestGolden(t *testing.T) {
 	journal, _ := sampleJournal(t)
-	for name, b := range map[string][]byte{"snapshot.golden": sampleSnapshot(t), "journal.golden": journal, "confirmed.golden": confirm(journal, 4, 5)} {
+	for name, b := range map[string][]byte{"snapshot.golden": sampleSnapshot(t), "journal.golden": journal, "confirmed.golden": confirm(journal, 4, 5),
+		"full-snapshot.golden": first(sampleFull(t)), "full-journal.golden": second(sampleFull(t))} {
 		path := filepath.Join("testdata", name)
 		text := []byte(hex.Dump(b))
 		if *update {
@@ -363,6 +403,7 @@ func FuzzOpen(f *testing.F) {
 	journal, ends := sampleJournal(f)
 	f.Add(sampleSnapshot(f), journal)
 	f.Add(sampleSnapshot(f), journal[:ends[2]+9])
+	f.Add(first(sampleFull(f)), second(sampleFull(f)))
 	f.Add(sampleSnapshot(f)[:70], journal[:64])
 	f.Add([]byte{}, journal[:64])
 	f.Fuzz(func(t *testing.T, snapshot, journal []byte) {
