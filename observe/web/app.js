@@ -105,7 +105,7 @@ function showNode(s) {
   const late = n.unpersisted_disk_s > 3 * n.durability_interval_s + 1;
   at("cards").replaceChildren(
     card("Accepted", rate(last(r.accepted)), "messages/s", number(last(r.batch)) + " per sync of the ingress log", [r.accepted]),
-    card("Delivered and acked", rate(last(r.delivered)), "messages/s", rate(last(r.acked)) + " acked/s", [r.delivered, r.acked]),
+    card("Delivered and acked", rate(last(r.delivered)), "messages/s", rate(last(r.acked)) + " acked/s, the green line", [r.delivered, r.acked]),
     card("Lag", number(s.totals.lag), "messages", number(s.totals.leases) + " leased · " + number(s.totals.parked) + " consumers wait", [r.lag]),
     card("Ingress backlog", number(n.backlog), "messages", n.wal_failed ? "the ingress log has failed" : "accepted, not yet in their partition", [r.backlog], n.wal_failed ? "bad" : ""),
     card("Sync of the ingress log", last(r.sync_ms).toFixed(2), "ms", "average of the last two seconds", [r.sync_ms]),
