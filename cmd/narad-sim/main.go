@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -141,6 +142,9 @@ func replay(f flags, c workload.Case) int {
 }
 
 func campaign(f flags) int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // worlds are small and leave much behind: memory for speed
+	}
 	if f.cpu != "" {
 		stop, err := profileCPU(f.cpu)
 		if err != nil {
@@ -176,7 +180,10 @@ func campaign(f flags) int {
 	for _, seed := range s.Diverged[:min(len(s.Diverged), 3)] {
 		fmt.Fprint(os.Stderr, divergence(seed, f.campaign.Profile))
 	}
-	if len(s.Failures) > 0 || len(s.Diverged) > 0 {
+	if len(s.Undecided) > 0 {
+		fmt.Fprintf(os.Stderr, "not passed: %d histories were not decided in time, in seeds %v\n", s.Total.UnknownHistories, s.Undecided)
+	}
+	if len(s.Failures) > 0 || len(s.Diverged) > 0 || len(s.Undecided) > 0 {
 		return 1
 	}
 	return code

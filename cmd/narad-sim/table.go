@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -22,7 +23,8 @@ func table(s workload.Summary, c workload.Campaign) string {
 	if c.Twice {
 		row("run twice", "%d with equal trace hashes, %d diverged %v", s.Seeds-len(s.Diverged), len(s.Diverged), s.Diverged)
 	}
-	row("simulated time", "%v in %v: %.0f times real time", s.Simulated.Round(time.Second), s.Real.Round(time.Millisecond), s.Simulated.Seconds()/s.Real.Seconds())
+	row("simulated time", "%v in %v: %.0f times real time; worlds of less than an hour, each on its core: %.0f times", s.Simulated.Round(time.Second), s.Real.Round(time.Millisecond), s.Simulated.Seconds()/s.Real.Seconds(), s.ShortRatio())
+	row("speed", "%.0f seeds a minute, %d at a time; half of the worlds are shorter than %v of simulated time", float64(s.Seeds)/s.Real.Minutes(), workers(c), s.Median().Round(100*time.Millisecond))
 	row("scheduler", "%d steps, %.2f million a second, %d starvations", x.Stats.Steps, float64(x.Stats.Steps)/s.Real.Seconds()/1e6, x.Stats.Starved)
 	row("process crashes", "%d; seeds without one: %d", x.Stats.ProcessCrashes, s.WithoutProcessCrash)
 	row("power losses", "%d", x.Stats.PowerLosses)
@@ -58,6 +60,14 @@ func counts(m map[string]int) string {
 		return "none"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// workers is how many worlds ran at a time.
+func workers(c workload.Campaign) int {
+	if c.Workers > 0 {
+		return c.Workers
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 // report is the JSON form of a summary.

@@ -69,6 +69,14 @@ type location struct {
 	offset int64
 }
 
+// storedAt notes a stored copy of the message.
+func (e *message) storedAt(at location) {
+	if e.copies == nil {
+		e.copies = map[location]bool{}
+	}
+	e.copies[at] = true
+}
+
 // Copies checks the causes of all copies that clients received.
 func (m *Messages) Copies() error {
 	for id := range m.list {

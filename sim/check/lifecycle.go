@@ -309,7 +309,7 @@ func (n *Node) Belongs(id int, d *engine.Delivery) error {
 	if p == nil {
 		return model.Violate("INV-01", "message %d was delivered under the nonce %d, which no shard of %s/%d ever handed out", id, d.Handle.Nonce, d.Topic, d.Partition)
 	}
-	n.Messages.list[id].copies[location{p, d.Offset}] = true
+	n.Messages.list[id].storedAt(location{p, d.Offset})
 	born := n.cycle.known[topicKey{d.Topic, p.topic.ID}].born
 	if end, known := n.Messages.answeredBy(id); known && born >= 0 && end < born {
 		return model.Violate("INV-01", "message %d was accepted at %d and delivered from incarnation %s of %s, which was made at %d", id, end, p.topic.ID, d.Topic, born)

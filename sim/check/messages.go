@@ -65,12 +65,12 @@ type message struct {
 // New makes a message of at least size bytes, and its identity.
 func (m *Messages) New(node, topic string, size int) (id int, payload []byte) {
 	id = len(m.list)
-	payload = fmt.Appendf(nil, "m%09d ", id)
+	payload = fmt.Appendf(make([]byte, 0, max(size, 11)+8), "m%09d ", id)
 	for x := uint64(id); len(payload) < size; {
 		x = x*6364136223846793005 + 1442695040888963407
 		payload = binary.LittleEndian.AppendUint64(payload, x)
 	}
-	m.list = append(m.list, message{topic: topic, node: node, payload: payload, copies: map[location]bool{}})
+	m.list = append(m.list, message{topic: topic, node: node, payload: payload})
 	return id, payload
 }
 

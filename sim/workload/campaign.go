@@ -2,6 +2,7 @@ package workload
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,10 +25,32 @@ type Summary struct {
 	Seeds               int
 	Failures            []Result
 	Diverged            []uint64 // seeds whose two runs differed
+	Undecided           []uint64 // seeds with a history that porcupine could not decide in time: they have not passed
 	Real                time.Duration
 	Simulated           time.Duration
 	Total               Result // counters of all runs, added up
 	WithoutProcessCrash int
+
+	lengths             []time.Duration // of the worlds, simulated
+	shortSim, shortReal time.Duration   // of worlds without hours
+}
+
+// Median returns the simulated length that half of the worlds stay below.
+func (s *Summary) Median() time.Duration {
+	if len(s.lengths) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s.lengths))
+	return sorted[len(sorted)/2]
+}
+
+// ShortRatio returns how many times faster than real time one core ran the worlds that are not hours long; those are nearly
+// empty and would lift the figure.
+func (s *Summary) ShortRatio() float64 {
+	if s.shortReal == 0 {
+		return 0
+	}
+	return s.shortSim.Seconds() / s.shortReal.Seconds()
 }
 
 // Run runs the campaign and hands each result, in the order in which worlds end, to each (never two at a time).
@@ -97,8 +120,16 @@ func (s *Summary) add(o outcome) {
 	r := o.result
 	s.Seeds++
 	s.Simulated += r.Simulated
+	s.lengths = append(s.lengths, r.Simulated)
+	if r.Simulated < time.Hour {
+		s.shortSim += r.Simulated
+		s.shortReal += r.Real
+	}
 	if r.Err != nil {
 		s.Failures = append(s.Failures, r)
+	}
+	if r.UnknownHistories > 0 {
+		s.Undecided = append(s.Undecided, r.Seed)
 	}
 	if o.diverged {
 		s.Diverged = append(s.Diverged, r.Seed)
