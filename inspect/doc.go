@@ -42,6 +42,6 @@
 //   - wal.go, walfile.go: the ingress log and one segment of it
 //   - log.go: a segment of a partition
 //   - partition.go, consumer.go: a partition and its consumer state
-//   - topics.go, meta.go: topics, incarnations, metastore
+//   - topics.go, meta.go, raft.go: topics, incarnations, metastore
 //   - text.go, words.go: the report for people
 package inspect

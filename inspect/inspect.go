@@ -28,6 +28,9 @@ type Options struct {
 	// 10,000 in all).
 	Records bool
 	Limit   int
+	// Metastore reads the topics of a metastore that is on Raft, in the data directory of that path, and how many changes made it;
+	// with verify, all of its files are checked. Errors: vfs.ErrLocked, *metastore.CorruptError. Nil: it is not looked into.
+	Metastore func(dataDir string, verify bool) (topics []metastore.Topic, sequence uint64, err error)
 	// Progress is told now and then how many bytes of how many have been read. It must not block.
 	Progress func(done, total int64, file string)
 }
@@ -78,7 +81,13 @@ type inspector struct {
 	clean   bool           // the last stop was graceful
 	mark    cleanmark.Mark // how far the logs went then; zero when that is not known
 	topics  map[string]metastore.Topic
-	known   bool // topics is what the metastore holds
+	known   bool     // topics is what the metastore holds
+	root    string   // path of the data directory, once dataDir has found it
+	replica struct { // of a metastore on Raft
+		topics   []metastore.Topic
+		sequence uint64
+		err      error
+	}
 }
 
 // enter takes the lock of the data directory around the path, if verifying, and notes whether it was stopped
@@ -120,6 +129,7 @@ func (x *inspector) dataDir() vfs.Dir {
 	for range climbDirsMax {
 		if d, err := x.fs.OpenRoot(at, false); err == nil {
 			if isDataDir(d) {
+				x.root = at
 				return d
 			}
 			d.Close()
@@ -133,12 +143,13 @@ func (x *inspector) dataDir() vfs.Dir {
 }
 
 func isDataDir(d vfs.Dir) bool {
-	for _, name := range []string{topicsName, ingressName, metastoreName} {
+	for _, name := range []string{topicsName, ingressName} {
 		if info, err := d.Stat(name); err != nil || !info.Dir {
 			return false
 		}
 	}
-	return true
+	info, err := d.Stat(metastoreName)
+	return err == nil && info.Dir || onRaft(d)
 }
 
 // look finds out what the path is and looks at it.
@@ -218,7 +229,7 @@ func kindOfDir(name string, entries []vfs.Info) Kind {
 	}
 	_, isPartition := parsePartitionName(name)
 	switch {
-	case has[topicsName] && (has[ingressName] || has[metastoreName]), has[ingressName] && has[metastoreName]:
+	case has[topicsName] && (has[ingressName] || has[metastoreName] || has[raftName]), has[ingressName] && has[metastoreName]:
 		return KindDataDir
 	case has[metastore.SnapshotFile] || has[metastore.JournalFile]:
 		return KindMetastoreDir

@@ -18,6 +18,10 @@ func (x *inspector) meetTopics() {
 		return
 	}
 	defer root.Close()
+	if onRaft(root) {
+		x.meetReplica()
+		return
+	}
 	d, err := root.OpenDir(metastoreName)
 	if err != nil {
 		return

@@ -97,6 +97,7 @@ const (
 	KindJournal      Kind = "metastore_journal"
 	KindClean        Kind = "clean_mark"
 	KindLock         Kind = "lock"
+	KindPassword     Kind = "password"
 	KindLeftover     Kind = "leftover" // of an interrupted write
 	KindOther        Kind = "other"    // of another release; not looked at
 	KindUnknown      Kind = "unknown"

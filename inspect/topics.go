@@ -22,6 +22,9 @@ func (x *inspector) dataDirectory(d vfs.Dir, n *Node, entries []vfs.Info) {
 			x.sub(d, c, x.ingressParent)
 		case e.Dir && e.Name == metastoreName:
 			x.sub(d, c, x.metastoreDirectory)
+		case e.Dir && e.Name == raftName:
+			x.raftDirectory(d, c)
+		case x.beside(d, c):
 		case !e.Dir && c.Kind == KindClean:
 			x.cleanMarkFile(d, c)
 		case !e.Dir && c.Kind == KindLock:
@@ -35,7 +38,7 @@ func (x *inspector) dataDirectory(d vfs.Dir, n *Node, entries []vfs.Info) {
 			x.stray(d, c)
 		}
 	}
-	for _, name := range []string{topicsName, ingressName, metastoreName} {
+	for _, name := range required(entries) {
 		if !has(entries, name) {
 			x.damage(n, -1, 0, "missing-directory", fmt.Sprintf("the directory %s is missing", name), "The broker makes an empty one: whatever was in it is gone, and with topics left in the metastore it refuses to start.", adviceKeep)
 		}

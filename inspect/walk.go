@@ -88,7 +88,7 @@ func kindOfFile(name string) Kind {
 		return KindIndex
 	case strings.HasSuffix(name, tmpSuffix) || name == "next-segment.prep":
 		return KindLeftover
-	case name == "hwm" || name == "move.marker" || name == "admin-password" || strings.HasPrefix(name, "fanout-") && strings.HasSuffix(name, ".offset"):
+	case name == "hwm" || name == "move.marker" || strings.HasPrefix(name, "fanout-") && strings.HasSuffix(name, ".offset"):
 		return KindOther
 	}
 	switch name {

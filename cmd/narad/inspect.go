@@ -10,6 +10,7 @@ import (
 
 	worldenv "narad/env"
 	"narad/inspect"
+	"narad/metastore/raft"
 )
 
 const inspectLong = `Inspect reads a file or directory of Narad without a broker, says what it holds, and locates damage to
@@ -40,7 +41,7 @@ func (a *app) inspectCommand() *cobra.Command {
 				return usageError{err}
 			}
 			progress := newProgress(a.stderr)
-			o.Progress = progress.bytes
+			o.Progress, o.Metastore = progress.bytes, raft.Read
 			report, err := inspect.Run(worldenv.OS(), path, o)
 			progress.clear()
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,4 +74,48 @@ func TestInspectUsage(t *testing.T) {
 		require.Contains(t, r.stderr, c.says)
 		require.Empty(t, r.stdout)
 	}
+}
+
+// What a server leaves behind, its metastore on Raft among it, is read like the rest.
+func TestInspectOfAServer(t *testing.T) {
+	dir := t.TempDir()
+	old, err := engine.Open(filepath.Join(dir, "data"), engine.Options{}) // of an older version
+	require.NoError(t, err)
+	_, err = old.CreateTopic(engine.TopicSpec{Name: "older"})
+	require.NoError(t, err)
+	require.NoError(t, old.Close())
+
+	p := startWith(t, dir, nil).serving()
+	data := filepath.Join(dir, "data")
+	r := narad("", "inspect", data)
+	require.Equal(t, exitOK, r.status, r.stdout)
+	require.Contains(t, r.stdout, "metastore on Raft; not looked into: a broker has it open")
+	require.Equal(t, exitUsage, narad("", "inspect", "--verify", data).status)
+	require.Equal(t, exitUsage, narad("", "inspect", "--verify", filepath.Join(data, "topics")).status)
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, exitOK, p.exit(), p.log())
+
+	r = narad("", "inspect", "--verify", data)
+	require.Equal(t, exitOK, r.status, r.stdout)
+	require.Contains(t, r.stdout, "metastore on Raft, 1 topic after change 2\n")
+	require.Contains(t, r.stdout, "metastore that was taken over by the one on Raft")
+	require.Contains(t, r.stdout, "password of the user root")
+	require.NotContains(t, r.stdout, "WARNING")
+
+	replica := filepath.Join(data, "raft", "fsm.db")
+	good, err := os.ReadFile(replica)
+	require.NoError(t, err)
+	bad := append([]byte(nil), good...)
+	for i := range bad {
+		bad[i] ^= 0x5a
+	}
+	require.NoError(t, os.WriteFile(replica, bad, 0o600))
+	r = narad("", "inspect", data)
+	require.Equal(t, exitFailed, r.status)
+	require.Contains(t, r.stdout, "metastore on Raft, damaged")
+	require.NoError(t, os.Remove(replica))
+	require.Equal(t, exitFailed, narad("", "inspect", data).status)
+	require.NoError(t, os.WriteFile(replica, good, 0o600))
+	require.NoError(t, os.RemoveAll(filepath.Join(data, "topics", "older")))
+	require.Equal(t, exitFailed, narad("", "inspect", data).status, "a topic of the metastore has no directory")
 }
