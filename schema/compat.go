@@ -67,12 +67,14 @@ type comparison struct {
 	verdicts     map[pair]bool
 	trail        []pair // true verdicts in the order in which they were reached
 	left         int
-	strict       bool   // without the deliberate exception, for tests of the rest
-	why          string // the first thing that was in the way
+	required     map[*jsonschema.Schema]map[string]bool // names that a subschema requires, once they were asked for
+	strict       bool                                   // without the deliberate exception, for tests of the rest
+	why          string                                 // the first thing that was in the way
 }
 
 func newComparison(older, newer *compiled) *comparison {
-	c := &comparison{older: older, newer: newer, verdicts: map[pair]bool{}, left: compareMax}
+	c := &comparison{older: older, newer: newer, verdicts: map[pair]bool{}, left: compareMax,
+		required: map[*jsonschema.Schema]map[string]bool{}}
 	c.same = &sameness{older: older, newer: newer, assumed: map[pair]bool{}, left: &c.left}
 	return c
 }
@@ -117,6 +119,9 @@ func (c *comparison) compare(older, newer *jsonschema.Schema) bool {
 		return c.refuse(newer, "it is of another draft")
 	}
 	olds, news := conjuncts(older), conjuncts(newer)
+	for _, s := range slices.Concat(olds, news) {
+		c.left -= (len(s.Properties) + len(s.PatternProperties) + len(s.Required)) / 16 // they take their time
+	}
 	if slices.ContainsFunc(olds, isFragile) || slices.ContainsFunc(news, isFragile) {
 		if !c.same.same(older, newer) {
 			return c.refuse(newer, "a subschema with unevaluated… or a dynamic reference must stay as it is")
@@ -356,15 +361,25 @@ func (c *comparison) sameKeywords(o, n *jsonschema.Schema, keywords []string) bo
 
 func (c *comparison) impliedRequired(olds []*jsonschema.Schema, n *jsonschema.Schema) bool {
 	for _, name := range n.Required {
-		if !requires(olds, name) {
+		if !c.requires(olds, name) {
 			return c.refuse(n, "%q is required and was not", truncate(name, 64))
 		}
 	}
 	return true
 }
 
-func requires(all []*jsonschema.Schema, name string) bool {
-	return slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return slices.Contains(s.Required, name) })
+func (c *comparison) requires(all []*jsonschema.Schema, name string) bool {
+	return slices.ContainsFunc(all, func(s *jsonschema.Schema) bool {
+		names, known := c.required[s]
+		if !known {
+			names = make(map[string]bool, len(s.Required))
+			for _, name := range s.Required {
+				names[name] = true
+			}
+			c.required[s] = names
+		}
+		return names[name]
+	})
 }
 
 // impliedAnyOf wants every branch of an old anyOf within a new branch, or all of the old subschema within one.
@@ -372,17 +387,24 @@ func (c *comparison) impliedAnyOf(older *jsonschema.Schema, olds []*jsonschema.S
 	if len(n.AnyOf) == 0 {
 		return true
 	}
-	within := func(old *jsonschema.Schema) bool {
+	within := func(i int, old *jsonschema.Schema) bool {
+		if i < len(n.AnyOf) && c.covers(old, n.AnyOf[i]) { // most changes leave branches where they are
+			return true
+		}
 		return slices.ContainsFunc(n.AnyOf, func(branch *jsonschema.Schema) bool { return c.covers(old, branch) })
 	}
 	why := c.why // the branches that do not fit are no reason to refuse if another does
 	for _, o := range olds {
-		if len(o.AnyOf) > 0 && !slices.ContainsFunc(o.AnyOf, func(branch *jsonschema.Schema) bool { return !within(branch) }) {
+		covered := len(o.AnyOf) > 0
+		for i := 0; i < len(o.AnyOf) && covered; i++ {
+			covered = within(i, o.AnyOf[i])
+		}
+		if covered {
 			c.why = why
 			return true
 		}
 	}
-	if within(older) {
+	if within(0, older) {
 		c.why = why
 		return true
 	}
@@ -497,7 +519,7 @@ func (c *comparison) impliedProperty(olds []*jsonschema.Schema, n *jsonschema.Sc
 		}
 		known = known || knows
 	}
-	if !known && !c.strict && !requires(olds, name) && !slices.Contains(n.Required, name) {
+	if !known && !c.strict && !c.requires(olds, name) && !c.requires([]*jsonschema.Schema{n}, name) {
 		c.why = why
 		return true // the deliberate exception: a new optional property of an open object
 	}

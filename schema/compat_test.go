@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,6 +117,20 @@ func TestCompatible(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Large changes that leave most where it was are compared.
+func TestCompatibleIsQuickEnough(t *testing.T) {
+	branches := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"properties":{"kind":{"const":%d}}}`, i))
+		}
+		return `{"anyOf":[` + strings.Join(all, ",") + `]}`
+	}
+	require.NoError(t, Compatible([]byte(branches(1000)), []byte(branches(1001))))
+	require.ErrorIs(t, Compatible([]byte(branches(1001)), []byte(branches(1000))), ErrIncompatible)
+	require.NoError(t, Compatible([]byte(manyProperties(2000)), []byte(manyProperties(2001))))
 }
 
 // TestCompatibleIsSound is the proof of rule S4: if the comparison accepts a change, then no instance that the older schema accepts is
