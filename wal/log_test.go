@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/record"
+	"narad/sim/disk"
 )
 
 func TestAppendReadReopen(t *testing.T) {
@@ -529,4 +531,30 @@ func TestErrorTexts(t *testing.T) {
 	require.ErrorIs(t, &FailedError{Cause: cause}, cause)
 	require.Equal(t, "wal: f is corrupt at offset 7: cause", (&CorruptError{File: "f", Offset: 7, Cause: cause}).Error())
 	require.Contains(t, (&FailedError{Cause: cause}).Error(), "reopened: cause")
+}
+
+// An append that is larger than what recovery allows for between two syncs is written in parts, each synced before the next
+// is begun. WAL-06, WAL-10
+func TestLargeAppendIsWrittenInParts(t *testing.T) {
+	r := newDiskRig(t, disk.New(disk.Adversarial))
+	l := r.open(Options{})
+	unsynced, writes := 0, 0
+	r.hooks.before = func(o op) (int, error) {
+		switch {
+		case !strings.HasSuffix(o.name, segmentSuffix):
+		case o.kind == "write":
+			writes++
+			unsynced += o.size
+			require.LessOrEqual(inHook{t}, unsynced, maxUnsynced)
+		case o.kind == "sync":
+			unsynced = 0
+		}
+		return 0, nil
+	}
+	payload := bytes.Repeat([]byte("large"), 2<<20)
+	first, err := l.Append(payload, payload, payload)
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), first)
+	require.Equal(t, 3, writes, "10 MiB each, 16 at once")
+	require.NoError(t, l.Close())
 }
