@@ -34,6 +34,9 @@ type ConsumeRequest struct {
 	// returns, so that a consume issued on receipt of the answer can have them (CON-30, CON-32). The first message is part
 	// of the answer whatever Fit says. Nil: all fit.
 	Fit func(*Delivery) bool
+	// Waiting is called by the call itself when it has found nothing and is about to wait, perhaps more than once: whoever can
+	// Cancel only with some effort need not take it for a message that is there. Nil: nothing is called.
+	Waiting func()
 
 	mu        sync.Mutex // guards the fields below
 	cancelled bool

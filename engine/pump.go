@@ -28,6 +28,9 @@ func (t *topic) await(r *ConsumeRequest, deadline env.Instant) (*Delivery, error
 	w.ready.Init(e.env)
 	r.attach(w)
 	defer r.attach(nil)
+	if r.Waiting != nil {
+		r.Waiting()
+	}
 	e.env.Point("engine: found nothing, not parked")
 	if !t.waiting.join(w, func() { t.tell(w, waiterJoined) }) {
 		return nil, errRetired

@@ -119,9 +119,10 @@ func (s *Server) lease(x *exchange, a *consumeArgs) error {
 	if s.opts.Observer != nil {
 		began = time.Now()
 	}
+	var c canceller
 	if req.Wait > 0 {
-		defer context.AfterFunc(x.r.Context(), req.Cancel)()
-		defer context.AfterFunc(s.stopping, req.Cancel)()
+		req.Waiting = func() { c.watch(x, req) }
+		defer c.end()
 	}
 	var err error
 	if a.batch {
@@ -145,6 +146,23 @@ func (s *Server) lease(x *exchange, a *consumeArgs) error {
 		return x.noContent()
 	}
 	return err
+}
+
+// canceller cancels a consume that waits when its client leaves or the server stops.
+type canceller struct{ left, stopped func() bool }
+
+func (c *canceller) watch(x *exchange, req *engine.ConsumeRequest) {
+	if c.left == nil {
+		c.left = context.AfterFunc(x.r.Context(), req.Cancel)
+		c.stopped = context.AfterFunc(x.s.stopping, req.Cancel)
+	}
+}
+
+func (c *canceller) end() {
+	if c.left != nil {
+		c.left()
+		c.stopped()
+	}
 }
 
 // waitOutcome says how a consume ended, for metrics.

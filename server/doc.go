@@ -20,7 +20,18 @@
 // all, is served until it is done or Options.Grace has passed; then connections are cut. The engine is closed by
 // whoever opened it, after Serve has returned.
 //
-// Files: server.go (Options, New, Serve), limit.go (the bound on connections), guard.go (what every request
-// passes), params.go, body.go, errors.go (statuses), topics.go, produce.go, consume.go, message.go (the wire form
-// of a message), ack.go.
+// # A request
+//
+// guard.go takes an exchange from a pool, has Options.Auth say whose it is, applies the content guard, and finds the route
+// (routes.go). The exchange (exchange.go) is the one wrapper around the ResponseWriter of net/http; a handler gets it, and
+// returns an error for every answer that is not a success, which errors.go turns into a status and a text. Buffers of
+// bodies and answers belong to the exchange and end with it (body.go).
+//
+// Options.Auth, Schemas, Observer, Ready, Metrics and StatusPage are other parts of the node (seams.go); nil turns each off.
+//
+// Files: server.go (Options, New, Serve), limit.go (the bound on connections), seams.go, guard.go, routes.go, exchange.go,
+// errors.go (statuses), params.go (query strings), body.go (bodies, buffers, the budget of batches), coding.go (zstd, gzip),
+// caps.go (429), jsonscan.go (JSON without decoding it), produce.go, batch.go, consume.go (and replay), message.go (the
+// wire form of a message), ack.go, topics.go, describe.go, patch.go, children.go, cluster.go (and remotes), health.go (and
+// metrics, the status page), auth.go, users.go, schema.go.
 package server
