@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,5 +288,66 @@ func TestRoutes(t *testing.T) {
 		users, err := c.Users(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []User{{Name: "a"}, {Name: "b", Root: true}}, users)
+	})
+}
+
+// Failures count in a row: one success between them, and the node is not avoided.
+func TestBreakerCountsInARow(t *testing.T) {
+	tries := 0
+	virtual(t, "http://a:1,http://b:1", Options{Attempts: 1}, func(q request) reply {
+		if q.node == "a:1" {
+			return reply{status: 204}
+		}
+		if tries++; tries%breakerFailures == 0 {
+			return reply{status: 204}
+		}
+		return reply{status: 502}
+	}, func(t *testing.T, c *Client, tr *transport) {
+		for range 40 {
+			c.Ack(t.Context(), "t", "0:0:1")
+		}
+		require.Equal(t, 20, countNode(tr, "b:1"))
+	})
+}
+
+// A second try goes to another node, also when the turn would have come to the same again.
+func TestAgainElsewhere(t *testing.T) {
+	var c *Client
+	virtual(t, "http://a:1,http://b:1", Options{}, func(q request) reply {
+		if q.node == "b:1" {
+			c.turn.Add(1) // as another request does meanwhile
+			return reply{status: 502}
+		}
+		return reply{status: 204}
+	}, func(t *testing.T, k *Client, tr *transport) {
+		c = k
+		for range 8 {
+			before := len(tr.requests)
+			require.NoError(t, c.Ack(t.Context(), "t", "0:0:1"))
+			require.LessOrEqual(t, len(tr.requests)-before, 2)
+		}
+		require.Positive(t, countNode(tr, "b:1"))
+	})
+}
+
+// When the pause of a node has ended, one request tries it and the others go on avoiding it until that has come back.
+func TestBreakerLetsOneTry(t *testing.T) {
+	virtual(t, "http://a:1,http://b:1", Options{Attempts: 1}, func(q request) reply {
+		if q.node == "b:1" {
+			return reply{status: 502, after: 10 * time.Millisecond}
+		}
+		return reply{status: 204, after: 10 * time.Millisecond}
+	}, func(t *testing.T, c *Client, tr *transport) {
+		for range 20 {
+			c.Ack(t.Context(), "t", "0:0:1")
+		}
+		before := countNode(tr, "b:1")
+		time.Sleep(breakerPause)
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() { c.Ack(context.Background(), "t", "0:0:1") })
+		}
+		all.Wait()
+		require.Equal(t, before+1, countNode(tr, "b:1"))
 	})
 }
