@@ -519,11 +519,34 @@ func (c *comparison) impliedProperty(olds []*jsonschema.Schema, n *jsonschema.Sc
 		}
 		known = known || knows
 	}
-	if !known && !c.strict && !c.requires(olds, name) && !c.requires([]*jsonschema.Schema{n}, name) {
+	if !known && !c.strict && !c.requires([]*jsonschema.Schema{n}, name) && !c.mentioned(olds, name) {
 		c.why = why
 		return true // the deliberate exception: a new optional property of an open object
 	}
 	return c.refuse(n, "property %q is narrower", truncate(name, 64))
+}
+
+// mentioned reports whether any of these, or what they apply to the same value, requires a property or says what it must
+// be. Then it is not new.
+func (c *comparison) mentioned(olds []*jsonschema.Schema, name string) bool {
+	seen := map[*jsonschema.Schema]bool{}
+	for pending := slices.Clone(olds); len(pending) > 0; c.left-- {
+		s := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		if s.Properties[name] != nil || c.matches(s, name) || c.requires([]*jsonschema.Schema{s}, name) {
+			return true
+		}
+		for _, e := range edges(s) {
+			if inPlace[e.keyword] {
+				pending = append(pending, e.to)
+			}
+		}
+	}
+	return false
 }
 
 // propertyWithin reports whether what o accepts under a name is within newer, and whether o says anything about the name.
