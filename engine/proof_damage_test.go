@@ -264,7 +264,10 @@ var exemptions = []exemption{
 		// from its middle on, by zeros for example, looks like one large torn frame.
 		"end of the newest segment of a partition",
 		func(c opened) bool {
-			key, newest := c.newest()
+			if c.other != "" {
+				return len(c.moved) == 0 && c.only(func(at place) bool { return c.beyondCut(c.path, at) || c.beyondCut(c.other, at) })
+			}
+			key, newest := c.newest(c.path)
 			if c.path != newest || len(c.moved) > 0 {
 				return false
 			}
@@ -323,6 +326,18 @@ var exemptions = []exemption{
 		},
 	},
 	{
+		// Frames of a partition log say their offset, not their partition. Where two partitions have frames of one layout, and
+		// messages that differ in one sector only, exchanging that sector makes each the other's frame.
+		"sectors of two partitions exchanged",
+		func(c opened) bool {
+			return c.other != "" && len(c.moved) == 0 && c.only(func(at place) bool {
+				from := c.placeOf(c.found.delivered[at])
+				return from.Offset == at.Offset && (from.Key == c.key(c.path) || from.Key == c.key(c.other)) ||
+					c.beyondCut(c.path, at) || c.beyondCut(c.other, at)
+			})
+		},
+	},
+	{
 		// Frames of a partition log say their offset, not their partition. A file put over another one is served as what
 		// its frames say, as far as they continue the chain; what it replaced is gone. Under a name that does not fit its first
 		// frame it is cut as a torn end.
@@ -369,9 +384,15 @@ func (s *specimen) last(dir, suffix string) (path string) {
 	return path
 }
 
-// newest returns the partition of the damaged file and its newest segment.
-func (c opened) newest() (Key, string) {
-	k := c.key(c.path)
+// beyondCut reports whether a place was cut off the end of a newest segment.
+func (c opened) beyondCut(path string, at place) bool {
+	key, newest := c.newest(path)
+	return path == newest && at.Key == key && at.Offset >= c.found.hw[key]
+}
+
+// newest returns the partition of a file and its newest segment.
+func (c opened) newest(path string) (Key, string) {
+	k := c.key(path)
 	return k, c.last(fmt.Sprintf("topics/%s/p%05d/", k.Topic, k.Partition), ".log")
 }
 
@@ -427,9 +448,10 @@ func (c opened) inLengths() bool {
 
 // damage is one way to spoil a directory.
 type damage struct {
-	path string
-	what string
-	do   func(d *disk.Disk)
+	path  string
+	what  string
+	do    func(d *disk.Disk)
+	other string // another file that is damaged too
 }
 
 // damages lists all ways for a specimen.
@@ -438,6 +460,7 @@ func (s *specimen) damages(each func(damage)) {
 		s.bytes(path, each)
 		s.numbers(path, each)
 		s.sectors(path, each)
+		s.swaps(path, each)
 		s.names(path, each)
 	}
 }
@@ -459,13 +482,13 @@ func (s *specimen) bytes(path string, each func(damage)) {
 		if !long() && dull(b, i) && i%97 != 0 {
 			continue
 		}
-		each(damage{path, fmt.Sprintf("truncated at %d", i), func(d *disk.Disk) { overwrite(d, path, b[:i]) }})
+		each(damage{path: path, what: fmt.Sprintf("truncated at %d", i), do: func(d *disk.Disk) { overwrite(d, path, b[:i]) }})
 		masks := []byte{0xff, 1 << (i % 8)}
 		if long() || len(b) <= 64 {
 			masks = []byte{0xff, 1, 2, 4, 8, 16, 32, 64, 128}
 		}
 		for _, mask := range masks {
-			each(damage{path, fmt.Sprintf("byte %d ^ %#02x", i, mask), func(d *disk.Disk) {
+			each(damage{path: path, what: fmt.Sprintf("byte %d ^ %#02x", i, mask), do: func(d *disk.Disk) {
 				c := slices.Clone(b)
 				c[i] ^= mask
 				overwrite(d, path, c)
@@ -480,7 +503,7 @@ func (s *specimen) numbers(path string, each func(damage)) {
 		return
 	}
 	for n := range uint64(32) {
-		each(damage{path, fmt.Sprintf("set to %d", n), func(d *disk.Disk) { overwrite(d, path, binary.BigEndian.AppendUint64(nil, n)) }})
+		each(damage{path: path, what: fmt.Sprintf("set to %d", n), do: func(d *disk.Disk) { overwrite(d, path, binary.BigEndian.AppendUint64(nil, n)) }})
 	}
 }
 
@@ -490,12 +513,12 @@ func (s *specimen) sectors(path string, each func(damage)) {
 	n := (len(b) + vfs.SectorSize - 1) / vfs.SectorSize
 	sector := func(b []byte, i int) []byte { return b[i*vfs.SectorSize : min(len(b), (i+1)*vfs.SectorSize)] }
 	for i := range n {
-		each(damage{path, fmt.Sprintf("sector %d zeroed", i), func(d *disk.Disk) {
+		each(damage{path: path, what: fmt.Sprintf("sector %d zeroed", i), do: func(d *disk.Disk) {
 			c := slices.Clone(b)
 			clear(sector(c, i))
 			overwrite(d, path, c)
 		}})
-		each(damage{path, fmt.Sprintf("zeros from sector %d on", i), func(d *disk.Disk) {
+		each(damage{path: path, what: fmt.Sprintf("zeros from sector %d on", i), do: func(d *disk.Disk) {
 			c := slices.Clone(b)
 			clear(c[i*vfs.SectorSize:])
 			overwrite(d, path, c)
@@ -504,7 +527,7 @@ func (s *specimen) sectors(path string, each func(damage)) {
 			if slices.Equal(sector(b, i), sector(b, k)) {
 				continue
 			}
-			each(damage{path, fmt.Sprintf("sectors %d and %d swapped", k, i), func(d *disk.Disk) {
+			each(damage{path: path, what: fmt.Sprintf("sectors %d and %d swapped", k, i), do: func(d *disk.Disk) {
 				c := slices.Clone(b)
 				copy(sector(c, i), sector(b, k))
 				copy(sector(c, k), sector(b, i))
@@ -513,25 +536,51 @@ func (s *specimen) sectors(path string, each func(damage)) {
 		}
 	}
 	for _, extra := range []int{1, 7, 512, 4096} {
-		each(damage{path, fmt.Sprintf("%d zeros appended", extra), func(d *disk.Disk) {
+		each(damage{path: path, what: fmt.Sprintf("%d zeros appended", extra), do: func(d *disk.Disk) {
 			overwrite(d, path, append(slices.Clone(b), make([]byte, extra)...))
 		}})
 	}
 	if len(b) > 0 {
-		each(damage{path, "contents appended once more", func(d *disk.Disk) { overwrite(d, path, append(slices.Clone(b), b...)) }})
+		each(damage{path: path, what: "contents appended once more", do: func(d *disk.Disk) { overwrite(d, path, append(slices.Clone(b), b...)) }})
+	}
+}
+
+// swaps exchanges sectors between files of a kind.
+func (s *specimen) swaps(path string, each func(damage)) {
+	sectors := func(b []byte) int { return len(b) / vfs.SectorSize }
+	for _, other := range s.paths {
+		if other <= path || kindOf(other) != kindOf(path) {
+			continue
+		}
+		a, b := s.files[path], s.files[other]
+		for i := range sectors(a) {
+			for k := range sectors(b) {
+				x, y := a[i*vfs.SectorSize:][:vfs.SectorSize], b[k*vfs.SectorSize:][:vfs.SectorSize]
+				if slices.Equal(x, y) {
+					continue
+				}
+				each(damage{path: path, other: other, what: fmt.Sprintf("sector %d swapped with %d of %s", i, k, other), do: func(d *disk.Disk) {
+					c, e := slices.Clone(a), slices.Clone(b)
+					copy(c[i*vfs.SectorSize:], y)
+					copy(e[k*vfs.SectorSize:], x)
+					overwrite(d, path, c)
+					overwrite(d, other, e)
+				}})
+			}
+		}
 	}
 }
 
 // names removes the file and puts a copy of it under every other name that somebody could take it for.
 func (s *specimen) names(path string, each func(damage)) {
-	each(damage{path, "removed", func(d *disk.Disk) {
+	each(damage{path: path, what: "removed", do: func(d *disk.Disk) {
 		root := openData(d)
 		defer root.Close()
 		must(root.Remove(path))
 		syncAll(root)
 	}})
 	for _, to := range s.plausible(path) {
-		each(damage{path, "copied to " + to, func(d *disk.Disk) { overwrite(d, to, s.files[path]) }})
+		each(damage{path: path, what: "copied to " + to, do: func(d *disk.Disk) { overwrite(d, to, s.files[path]) }})
 	}
 }
 
