@@ -57,7 +57,10 @@ const (
 // data directory, durably and before the user is made; a file that is there already is never overwritten, its password is
 // used: an earlier start may have stopped between the two. A lost race with another node counts as RootExists.
 func (a *Authenticator) SeedRoot(ctx context.Context, store Store, dir vfs.Dir, given string, now time.Time, random io.Reader) (Seeded, error) {
-	if _, exists := store.User(RootName); exists {
+	if u, exists := store.User(RootName); exists {
+		if !u.Root {
+			return 0, fmt.Errorf("auth: the user %s is not the root user; delete it, with security off", RootName)
+		}
 		return RootExists, nil
 	}
 	password, done := given, RootFromGiven

@@ -96,6 +96,14 @@ func TestSeedRootRefusesAnotherFile(t *testing.T) {
 	require.NoError(t, a.Verify(t.Context(), RootName, "mine"))
 }
 
+func TestSeedRootOfAnImpostor(t *testing.T) {
+	_, dir := rootDir(t)
+	a, u := newTest(t)
+	u.put(t, RootName, "secret")
+	_, err := a.SeedRoot(t.Context(), u, dir, "", time.Now(), rand.Reader)
+	require.ErrorContains(t, err, "not the root user")
+}
+
 func TestSeedRootNeedsRandomness(t *testing.T) {
 	path, dir := rootDir(t)
 	a, u := newTest(t)

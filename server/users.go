@@ -30,6 +30,7 @@ var (
 	errOwnGrants        = denied("nobody changes the own grants")
 	errRootGrants       = denied("the grants of the root user are fixed")
 	errOwnDeletion      = denied("nobody deletes the own user")
+	errRootName         = &Error{Status: http.StatusConflict, Text: "the name " + auth.RootName + " is the root user's"}
 	errRootDeletion     = denied("the root user cannot be deleted")
 	errRootPassword     = denied("only the root user changes its password")
 	errCurrentPassword  = denied("current_password is wrong")
@@ -112,6 +113,9 @@ func (s *Server) createUser(x *exchange) error {
 	}
 	if err := metastore.ValidateUserName(req.Username); err != nil {
 		return badf("%s", err)
+	}
+	if req.Username == auth.RootName { // also while there is none: a node makes it when it starts with security on
+		return errRootName
 	}
 	if err := x.mayGrant(req.Grants); err != nil {
 		return err

@@ -87,6 +87,7 @@ func TestUsersWithoutSecurity(t *testing.T) {
 	n := newNode(t, Options{})
 	require.Equal(t, "[]\n", n.get("/v1/users").body)
 	require.Equal(t, 201, n.post("/v1/users", `{"username":"boss","password":"p","grants":[{"action":"admin"}]}`).status)
+	require.Equal(t, 409, n.post("/v1/users", `{"username":"root","password":"p"}`).status) // it would lock everybody out
 	put := func(path, body string) int { return n.do("PUT", path, []byte(body), asClient).status }
 	require.Equal(t, 200, put("/v1/users/boss/grants", `{"grants":[{"action":"consume","patterns":["a*"]}]}`))
 	require.Equal(t, 204, put("/v1/users/boss/password", `{"new_password":"q"}`))
