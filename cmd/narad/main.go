@@ -14,7 +14,7 @@
 // Exit status: 0 success; 1 the operation failed; 2 wrong usage; 3 a second signal cut a graceful stop short. The commands
 // inspect and topic wait give 2 another meaning; their help says which.
 //
-// Files: main.go; serve.go (the server commands), node.go (one node: its parts, in order), process.go (signals, listeners, logs);
+// Files: main.go; serve.go (the server commands), node.go (one node: its parts, in order), opening.go (the time until it serves), process.go (signals, listeners, logs);
 // connect.go (which server, as whom), contexts.go; topic.go, schema.go, children.go, report.go, pub.go, sub.go, replay.go,
 // bench.go, user.go, cluster.go (other commands that talk to a server); inspect.go; terminal.go (progress, prompts, tables).
 package main

@@ -36,6 +36,7 @@ type node struct {
 	started  time.Time
 
 	listeners struct{ main, metrics, pprof net.Listener }
+	opening   *opening
 	observer  *observe.Observer
 	meta      *raft.Store
 	users     *auth.Authenticator // nil: security is off
@@ -51,14 +52,14 @@ type closer struct {
 }
 
 // run serves until ctx ends: listen, so that a taken port is found before the data is touched; recover the data; serve;
-// stop; close the data. Connections that arrive during the recovery wait in the backlog.
+// stop; close the data. Requests that arrive during the recovery wait for its end.
 func (n *node) run(ctx context.Context) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer func() { err = errors.Join(err, n.closeAll()) }()
 	n.limitMemory()
 	for _, open := range []func() error{
-		n.listen, n.openObserver, func() error { return n.openMetastore(fail) }, n.openAuth, n.openEngine, n.openServer,
+		n.listen, n.beginOpening, n.openObserver, func() error { return n.openMetastore(fail) }, n.openAuth, n.openEngine, n.openServer,
 	} {
 		if err := open(); err != nil {
 			return err
@@ -68,12 +69,23 @@ func (n *node) run(ctx context.Context) (err error) {
 	n.serveSide("pprof", n.listeners.pprof, profiler())
 	n.logger.Info("serving", "addr", n.listeners.main.Addr().String(), "data_dir", n.shownDir, "node", n.config.Cluster.NodeID,
 		"security", n.config.Security.Enabled, "version", n.version)
+	if err := n.opening.handOver(n.server); err != nil {
+		return err
+	}
 	err = n.server.Serve(ctx, n.listeners.main)
+	n.opening.close() // before anything that its last requests stand on
 	n.logger.Info("stopping")
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = errors.Join(err, cause)
 	}
 	return err
+}
+
+// beginOpening has the main listener say that the process is alive.
+func (n *node) beginOpening() error {
+	n.opening = newOpening(n.listeners.main, n.config.HTTP.MaxHeaderBytes)
+	n.onClose("", n.opening.close)
+	return nil
 }
 
 // openObserver opens metrics, log lines of events, and the status page. It hears the engine's last event.
