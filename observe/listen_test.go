@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -245,4 +246,35 @@ func (f failingFile) Sync() error {
 		return planted
 	}
 	return f.File.Sync()
+}
+
+// What a node with 300 idle topics pays: the description every five seconds, and a sample every two.
+func BenchmarkIdle(b *testing.B) {
+	o, err := New(Config{})
+	require.NoError(b, err)
+	e, err := engine.Open(b.TempDir(), engine.Options{Listener: o.Listen, Coarse: true})
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		require.NoError(b, e.Close())
+		require.NoError(b, o.Close())
+	})
+	o.engine.Store(e)
+	for i := range 300 {
+		_, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprint("topic-", i), Partitions: 3})
+		require.NoError(b, err)
+	}
+	b.Run("describe", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			o.reconcile(e)
+		}
+	})
+	b.Run("sample", func(b *testing.B) {
+		b.ReportAllocs()
+		at := time.Now()
+		for b.Loop() {
+			at = at.Add(rateStep)
+			o.rates.sample(at)
+		}
+	})
 }
