@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -13,27 +14,60 @@ import (
 // engine goes on as before the change, and asks, before it changes any topic again and in the background, what has become of it. Then
 // it follows. Until then the directory that the change would need is left alone.
 
-// failed says what the error of a change of a topic means to a caller, and notes a topic that is in doubt. The id is that of the
-// incarnation that there is, or would be. It needs e.changing.
-func (e *Engine) failed(doing, name, id string, err error) error {
-	if errors.Is(err, metastore.ErrUncertain) {
-		e.doubts[name] = id
+// doubt is a change of which it is not known whether it was made.
+type doubt struct {
+	id   string // of the incarnation that there is, or would be
+	made string // directory in topics/ for the incarnation that there would be; empty for none
+}
+
+// failed says what the error of a change of a topic means to a caller. A topic may be in doubt then, or a directory that was made for
+// the change is of no use. It needs e.changing.
+func (e *Engine) failed(doing, name string, d doubt, err error) error {
+	switch {
+	case errors.Is(err, metastore.ErrUncertain):
+		e.doubts[name] = d
 		e.janitor.resolveLater()
+	case errors.Is(err, metastore.ErrFailed), errors.Is(err, metastore.ErrClosed): // the next start knows more
+	default:
+		e.abandon(name, d.made)
 	}
 	return metaError(doing, name, err)
+}
+
+// abandon sets a directory aside that was made for an incarnation of a topic which did not come to be. When that fails the next
+// start does it.
+func (e *Engine) abandon(name, made string) {
+	if made == "" {
+		return
+	}
+	id, err := e.incarnationAt(made)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // it was moved to its place
+	}
+	if t, terr := e.topic(name); terr == nil && t.info.ID == id {
+		return
+	}
+	if err == nil {
+		err = e.setAside(made, e.newIncarnation())
+	}
+	if err != nil {
+		e.emit(TidyFailed{made, err})
+	}
 }
 
 // resolve asks what has become of the topics in doubt. With an error some still are. It needs e.changing.
 func (e *Engine) resolve() error {
 	for _, name := range slices.Sorted(maps.Keys(e.doubts)) {
+		d := e.doubts[name]
 		// Whatever the leader answers, it has passed what was proposed before, and this replica shows it.
-		_, err := e.meta.Update(name, e.doubts[name], func(*Topic) error { return nil })
+		_, err := e.meta.Update(name, d.id, func(*Topic) error { return nil })
 		if err != nil && !errors.Is(err, metastore.ErrNotFound) {
 			return metaError("look for", name, err)
 		}
 		if err := e.follow(name); err != nil {
 			return err
 		}
+		e.abandon(name, d.made)
 		delete(e.doubts, name)
 	}
 	return nil

@@ -48,8 +48,8 @@ type Engine struct {
 	topics map[string]*topic
 	sorted []*topic // the same, by name
 
-	changing *env.Mutex        // one creation, alteration, purge or deletion of a topic at a time
-	doubts   map[string]string // topics of which a change may have been made or not, by name; guarded by changing
+	changing *env.Mutex       // one creation, alteration, purge or deletion of a topic at a time
+	doubts   map[string]doubt // topics of which a change may have been made or not, by name; guarded by changing
 	gate     gate
 }
 
@@ -66,7 +66,7 @@ func Open(dir string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
 	}
-	e := &Engine{env: o.Env, opts: o, root: root, topics: make(map[string]*topic), doubts: make(map[string]string), changing: o.Env.NewMutex()}
+	e := &Engine{env: o.Env, opts: o, root: root, topics: make(map[string]*topic), doubts: make(map[string]doubt), changing: o.Env.NewMutex()}
 	e.seats.byKey = make(map[Key]*seat)
 	e.janitor = newJanitor(e)
 	e.gate.init(o.Env)

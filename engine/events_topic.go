@@ -28,6 +28,9 @@ type (
 		Name string
 		Err  error
 	}
+	// DoubtRemains reports that it is not known yet whether changes of topics were made whose leader was lost in the middle. It is
+	// asked again.
+	DoubtRemains struct{ Err error }
 	// LimitsSet reports the caps that a lease table has from now on.
 	LimitsSet struct {
 		Key                        Key
@@ -65,6 +68,7 @@ func (RetireFailed) isEvent() {}
 func (SetAside) isEvent()     {}
 func (StaleRemoved) isEvent() {}
 func (TidyFailed) isEvent()   {}
+func (DoubtRemains) isEvent() {}
 func (ShardDropped) isEvent() {}
 func (LimitsSet) isEvent()    {}
 func (OpenRefused) isEvent()  {}

@@ -126,8 +126,8 @@ func (j *janitor) next() (work func(), until env.Instant) {
 }
 
 // failed reports a job that is tried again, and lets some time pass before that.
-func (j *janitor) failed(name string, err error, again func()) {
-	j.engine.emit(TidyFailed{name, err})
+func (j *janitor) failed(v Event, again func()) {
+	j.engine.emit(v)
 	j.mu.Lock()
 	j.pause = j.engine.env.Now().Add(janitorRetry)
 	j.mu.Unlock()
@@ -139,7 +139,7 @@ func (j *janitor) tryResolve() {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	if err := e.resolve(); err != nil {
-		j.failed("topics in doubt", err, j.resolveLater)
+		j.failed(DoubtRemains{err}, j.resolveLater)
 	}
 }
 
@@ -151,7 +151,7 @@ func (j *janitor) tryPlace(t *topic) {
 		return // deleted meanwhile
 	}
 	if err := e.place(*t.settings.Load()); err != nil {
-		j.failed(t.info.Name, err, func() { j.placeLater(t) })
+		j.failed(TidyFailed{t.info.Name, err}, func() { j.placeLater(t) })
 		return
 	}
 	t.placed.Store(true)
@@ -175,7 +175,7 @@ func (j *janitor) tryRemove(name string) {
 	switch {
 	case j.stopped(): // the next start goes on
 	case err != nil:
-		j.failed(name, err, func() { j.remove(name) })
+		j.failed(TidyFailed{name, err}, func() { j.remove(name) })
 	default:
 		j.engine.emit(StaleRemoved{name})
 	}

@@ -48,11 +48,11 @@ func (e *Engine) CreateTopic(spec TopicSpec) (Topic, error) {
 	if err == nil {
 		err = e.makeTree(info.Name, info)
 	}
-	if err == nil {
-		err = e.meta.CreateWithSchema(info, spec.Schema)
-	}
 	if err != nil {
-		return Topic{}, e.failed("create", info.Name, info.ID, err)
+		return Topic{}, metaError("create", info.Name, err)
+	}
+	if err := e.meta.CreateWithSchema(info, spec.Schema); err != nil {
+		return Topic{}, e.failed("create", info.Name, doubt{info.ID, info.Name}, err)
 	}
 	e.emit(TopicCreated{info})
 	e.swapTopic(nil, newTopic(e, info, true))
@@ -100,7 +100,7 @@ func (e *Engine) DeleteTopic(name string) error {
 		return err
 	}
 	if err := e.meta.Delete(name, t.info.ID); err != nil {
-		return e.failed("delete", name, t.info.ID, err)
+		return e.failed("delete", name, doubt{id: t.info.ID}, err)
 	}
 	e.emit(TopicDeleted{name, t.info.ID})
 	if err := e.retire(t, nil); err != nil { // the topic is gone all the same
@@ -136,11 +136,11 @@ func (e *Engine) PurgeTopic(name string) (Topic, error) {
 	}
 	next := t.view()
 	next.ID = e.newIncarnation()
-	if err = e.makeTree(nextName(next), next); err == nil {
-		err = e.meta.Replace(t.info.ID, next)
+	if err := e.makeTree(nextName(next), next); err != nil {
+		return Topic{}, metaError("purge", name, err)
 	}
-	if err != nil {
-		return Topic{}, e.failed("purge", name, t.info.ID, err)
+	if err := e.meta.Replace(t.info.ID, next); err != nil {
+		return Topic{}, e.failed("purge", name, doubt{t.info.ID, nextName(next)}, err)
 	}
 	e.emit(TopicPurged{t.info.ID, next})
 	if err := e.retire(t, newTopic(e, next, false)); err != nil { // the messages are gone all the same
@@ -239,7 +239,7 @@ func (e *Engine) AlterTopic(name string, patch TopicPatch) (Topic, error) {
 		return err
 	})
 	if err != nil {
-		return Topic{}, e.failed("alter", name, t.info.ID, err)
+		return Topic{}, e.failed("alter", name, doubt{id: t.info.ID}, err)
 	}
 	e.alter(t, after)
 	return after, nil

@@ -31,6 +31,7 @@ var flavours = []flavour{
 	{WideProfile, 0, wide},
 	{RetentionProfile, 2, shortRetention},
 	{ParkedProfile, 0, manyParked},
+	{ReplicatedProfile, 0, replicated},
 }
 
 // wideSeeds is every how many seeds the node profile has a wide world: they are needed, and too slow to be left to chance.

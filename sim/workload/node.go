@@ -6,6 +6,7 @@ import (
 
 	"narad/engine"
 	"narad/env"
+	"narad/metastore"
 	"narad/sim"
 	"narad/sim/check"
 	"narad/sim/disk"
@@ -35,6 +36,7 @@ type node struct {
 	stopping, failing, troubled bool
 	parked                      int // consumers that do nothing but wait
 	topics                      topicHistories
+	quorum                      *metastore.Quorum // of its metastore, when that has several voters
 }
 
 func (r *run) addNode(name string) {
@@ -124,7 +126,7 @@ func (n *node) boot() {
 
 func (n *node) options(e *env.Env) engine.Options {
 	return engine.Options{
-		Env: e, CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
+		Env: e, Metastore: n.metastore(e), CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
 		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: cmp.Or(n.run.plan.Files, 64), IdleAfter: n.run.plan.IdleAfter, Codec: n.run.plan.Codec, WALPreallocate: n.run.plan.Preallocate, Listener: n.run.watch.listen(n, n.check.Listen()),
 	}
 }

@@ -152,6 +152,9 @@ func (o *operator) alter(name string, patch engine.TopicPatch) {
 		return
 	}
 	shrinks := patch.Partitions != nil && errors.Is(err, engine.ErrInvalid) // it had grown before
+	if refusedLeaderless(err) || isUncertain(err) {
+		return
+	}
 	if err != nil && !shrinks && !errors.Is(err, engine.ErrTopicNotFound) && !errors.Is(err, engine.ErrClosed) {
 		n.run.fail("AVL-01", "%s: alter topic %s: %v", n.name, name, err)
 	}
@@ -167,10 +170,13 @@ func (n *node) topicOp(client int, name string, op model.TopicOp, fn func(*engin
 	var err error
 	n.check.Changing(name)
 	got := n.call(names[op], time.Minute, func(eng *engine.Engine) { id, err = fn(eng) })
+	if got == answered && isUncertain(err) {
+		got = unknown
+	}
 	ret := int64(r.w.Now())
 	out := model.TopicOutput{ID: id}
 	switch {
-	case got == unsent, got == answered && errors.Is(err, engine.ErrClosed):
+	case got == unsent, got == answered && (errors.Is(err, engine.ErrClosed) || refusedLeaderless(err)):
 		n.check.Changed(name)
 		return false
 	case got == unknown: // what it changed may come to light at the next start
