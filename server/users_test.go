@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"log/slog"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -11,7 +13,10 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"narad/auth"
+	"narad/engine"
+	"narad/env"
 	"narad/metastore"
+	"narad/schema"
 )
 
 // syncBuffer is a log that may be written by several goroutines.
@@ -95,4 +100,47 @@ func TestUsersWithoutSecurity(t *testing.T) {
 	require.Equal(t, 403, n.do("DELETE", "/v1/users/root", nil).status)
 	require.Equal(t, 403, put("/v1/users/root/grants", `{"grants":[]}`))
 	require.Equal(t, 204, n.do("DELETE", "/v1/users/boss", nil).status)
+}
+
+// Changes of topics, users and schemas answer 503 without a leader, and nothing is changed. Reads go on. (API-09, AVL-07)
+func TestChangesWithoutALeader(t *testing.T) {
+	var fate metastore.Fate
+	e := env.OS()
+	store := metastore.NewQuorum().Open(e, func() metastore.Fate { return fate })
+	eng, err := engine.Open(t.TempDir(), engine.Options{Env: e, Metastore: store})
+	require.NoError(t, err)
+	defer eng.Close()
+	s := New(eng, Options{Schemas: NewSchemas(store, schema.NewChecker(schema.CheckerOptions{}))})
+	do := func(method, path, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("X-Narad-Client", "test")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w
+	}
+	require.Equal(t, 201, do("POST", "/v1/topics", `{"name":"orders","schema":{"type":"integer"}}`).Code)
+	require.Equal(t, 201, do("POST", "/v1/users", `{"username":"ann","password":"p"}`).Code)
+	changes := [][3]string{
+		{"POST", "/v1/topics", `{"name":"more"}`},
+		{"PATCH", "/v1/topics/orders", `{"partitions":4}`},
+		{"PATCH", "/v1/topics/orders", `{"schema":{"type":"number"}}`},
+		{"POST", "/v1/users", `{"username":"bob","password":"p"}`},
+		{"PUT", "/v1/users/ann/password", `{"new_password":"q"}`},
+		{"PUT", "/v1/users/ann/grants", `{"grants":[{"action":"produce","patterns":["*"]}]}`},
+		{"DELETE", "/v1/users/ann", ""},
+		{"DELETE", "/v1/topics/orders", ""},
+	}
+	topic, user := do("GET", "/v1/topics/orders/schema", "").Body.String(), do("GET", "/v1/users", "").Body.String()
+	fate = metastore.Fate{NoLeader: true}
+	for _, c := range changes {
+		w := do(c[0], c[1], c[2])
+		require.Equal(t, 503, w.Code, "%s %s: %s", c[0], c[1], w.Body)
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+	}
+	require.Equal(t, topic, do("GET", "/v1/topics/orders/schema", "").Body.String())
+	require.Equal(t, user, do("GET", "/v1/users", "").Body.String())
+	fate = metastore.Fate{}
+	for _, c := range changes {
+		require.Less(t, do(c[0], c[1], c[2]).Code, 300, c)
+	}
 }
