@@ -164,4 +164,3 @@ func TestClientLeaves(t *testing.T) {
 		status = resp.StatusCode
 	}
 }
-

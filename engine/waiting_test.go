@@ -32,7 +32,10 @@ func TestWaiting(t *testing.T) {
 		require.ErrorIs(t, consume(time.Minute, (*ConsumeRequest).Cancel), ErrCancelled)
 		require.Equal(t, 1, calls, "a cancellation from within is not lost")
 		require.NoError(t, e.Produce(Message{Topic: "orders", Partition: 0, Payload: []byte("x")}))
-		require.Eventually(t, func() bool { v, err := e.Describe("orders"); return err == nil && v.Partitions[0].HighWatermark > v.Partitions[0].Committed+1+int64(v.Partitions[0].Leases) },
+		require.Eventually(t, func() bool {
+			v, err := e.Describe("orders")
+			return err == nil && v.Partitions[0].HighWatermark > v.Partitions[0].Committed+1+int64(v.Partitions[0].Leases)
+		},
 			20*time.Second, time.Millisecond)
 		require.NoError(t, consume(time.Minute, nothing))
 		require.Equal(t, 1, calls, "a message was there")
