@@ -224,7 +224,7 @@ func (o *Observer) countConsumer(v committer.Event) {
 	case committer.TickDone:
 		if v.Partitions > 0 {
 			o.node.tick.took(v.Took)
-			if v.Took > tickOf(o.config.CommitInterval) {
+			if v.Took > min(o.config.WriteoutInterval, o.config.CommitInterval) {
 				o.node.missedTick.Inc()
 			}
 		}
@@ -248,6 +248,3 @@ func (o *Observer) writtenOut(late time.Duration) {
 		o.node.missedWriteout.Inc()
 	}
 }
-
-// tickOf is the interval T of the committer's ticks at a durability interval.
-func tickOf(durability time.Duration) time.Duration { return min(100*time.Millisecond, durability) }

@@ -20,6 +20,8 @@ type Config struct {
 	DataDir string
 	// CommitInterval is the durability interval of consumer state that the engine has. Default 1 s.
 	CommitInterval time.Duration
+	// WriteoutInterval bounds how often consumer state goes to the page cache, as in the engine's options. Default 100 ms.
+	WriteoutInterval time.Duration
 	// Logger gets the log lines of events. Default: discarded.
 	Logger *slog.Logger
 	// Version and Node are shown on the status page.
@@ -66,6 +68,9 @@ type Observer struct {
 func New(c Config) (*Observer, error) {
 	if c.CommitInterval == 0 {
 		c.CommitInterval = time.Second
+	}
+	if c.WriteoutInterval == 0 {
+		c.WriteoutInterval = 100 * time.Millisecond
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -67,11 +67,11 @@ func (n *node) run(ctx context.Context) (err error) {
 	}
 	n.serveSide("metrics", n.listeners.metrics, n.server.OpsHandler())
 	n.serveSide("pprof", n.listeners.pprof, profiler())
-	n.logger.Info("serving", "addr", n.listeners.main.Addr().String(), "data_dir", n.shownDir, "node", n.config.Cluster.NodeID,
-		"security", n.config.Security.Enabled, "version", n.version)
 	if err := n.opening.handOver(n.server); err != nil {
 		return err
 	}
+	n.logger.Info("serving", "addr", n.listeners.main.Addr().String(), "data_dir", n.shownDir, "node", n.config.Cluster.NodeID,
+		"security", n.config.Security.Enabled, "version", n.version)
 	err = n.server.Serve(ctx, n.listeners.main)
 	n.opening.close() // before anything that its last requests stand on
 	n.logger.Info("stopping")
@@ -91,7 +91,8 @@ func (n *node) beginOpening() error {
 // openObserver opens metrics, log lines of events, and the status page. It hears the engine's last event.
 func (n *node) openObserver() (err error) {
 	n.observer, err = observe.New(observe.Config{
-		DataDir: n.config.Storage.DataDir, CommitInterval: n.config.Storage.CommitInterval, Logger: n.logger,
+		DataDir: n.config.Storage.DataDir, CommitInterval: n.config.Storage.CommitInterval,
+		WriteoutInterval: n.config.Storage.WriteoutInterval, Logger: n.logger,
 		Version: n.version, Node: n.config.Cluster.NodeID, Raft: n.raftStatus, AuthQueued: n.authQueued, Started: n.started,
 	})
 	if err != nil {
