@@ -293,7 +293,7 @@ func (n *node) raftStatus() observe.RaftStatus {
 		FSMPending: uint64(s.FSMPending), HasLeader: s.HasLeader, LastContact: s.LastContact, Voters: s.Voters, Nonvoters: s.NonVoters,
 		MetastoreBytes: s.ReplicaBytes, MetastoreApplied: s.DurableIndex, ApplyStopped: s.Stopped != nil, ApplyStalled: s.ApplyStalled,
 		ApplyErrors:   map[string]uint64{"storage": s.StorageErrors, "unknown_entry_type": s.UnknownEntries, "undecodable": s.UndecodedEntries},
-		SnapshotBytes: s.SnapshotBytes, SnapshotFailures: s.SnapshotFailures, SnapshotCount: s.Snapshots, SnapshotSeconds: s.SnapshotDuration.Seconds(),
+		SnapshotBytes: s.SnapshotBytes, SnapshotFailures: s.SnapshotFailures, SnapshotCount: s.Snapshots, SnapshotSeconds: s.SnapshotDurations.Seconds(),
 	}
 }
 

@@ -38,7 +38,9 @@ func (s *snapshot) Persist(sink hraft.SnapshotSink) error {
 	}
 	s.counts.snapshots.Add(1)
 	s.counts.snapshotBytes.Store(n)
-	s.counts.snapshotNanos.Store(int64(time.Since(start)))
+	took := time.Since(start)
+	s.counts.snapshotNanos.Store(int64(took))
+	s.counts.snapshotNanosSum.Add(int64(took))
 	return nil
 }
 

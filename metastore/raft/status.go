@@ -21,6 +21,7 @@ type counts struct {
 	stalled                       atomic.Bool
 	snapshots, snapshotFailures   atomic.Uint64
 	snapshotBytes, snapshotNanos  atomic.Int64
+	snapshotNanosSum              atomic.Int64
 }
 
 // progress is what the store remembers to tell whether it has caught up.
@@ -62,6 +63,8 @@ type Status struct {
 	SnapshotFailures uint64
 	SnapshotBytes    int64         // of the newest one
 	SnapshotDuration time.Duration // it took to write that
+	// SnapshotDurations is what all snapshots since the start took together.
+	SnapshotDurations time.Duration
 }
 
 // Status tells how the store is. It does not wait for Raft or for the disk.
@@ -80,7 +83,7 @@ func (s *Store) Status() Status {
 		Version: s.Version(), CaughtUp: s.isCaughtUp(), ApplyStalled: c.stalled.Load(), Stopped: s.fsm.failed(),
 		StorageErrors: c.storage.Load(), UnknownEntries: c.unknown.Load(), UndecodedEntries: c.undecodable.Load(),
 		Snapshots: c.snapshots.Load(), SnapshotFailures: c.snapshotFailures.Load(), SnapshotBytes: c.snapshotBytes.Load(),
-		SnapshotDuration: time.Duration(c.snapshotNanos.Load()),
+		SnapshotDuration: time.Duration(c.snapshotNanos.Load()), SnapshotDurations: time.Duration(c.snapshotNanosSum.Load()),
 	}
 	v.CaughtUpOnce = s.caughtUp.Load()
 	for _, server := range s.raft.GetConfiguration().Configuration().Servers {
