@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"testing"
 
@@ -175,6 +176,31 @@ func TestIndexOfADamagedSegment(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, lost)
+	}
+}
+
+// A segment that has damage when it is sealed gets no index, and its lost offsets stay known.
+func TestSealedWithDamage(t *testing.T) { // LOG-11, LOG-12
+	dir, _ := memDir(t)
+	o := Options{SegmentBytes: 1000}
+	l := open(t, dir, o)
+	for i := range 3 {
+		commit(t, l, int64(i), rec(i, 100))
+	}
+	require.NoError(t, l.Close())
+	b := fileBytes(t, dir, 0)
+	b[len(b)/2] ^= 1 // in the second of three equal frames
+	writeFile(t, dir, fileName(0), b)
+	l = open(t, dir, o)
+	commit(t, l, 3, rec(3, 1000))
+	commit(t, l, 4, rec(4, 10)) // rolls
+	require.Len(t, logFiles(t, dir), 2)
+	_, err := dir.Stat(indexName(0))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	l = reopen(t, l, dir, o)
+	for i := range 5 {
+		_, err := l.Read(int64(i))
+		require.Equal(t, i == 1, isCorrupt(err), "offset %d: %v", i, err)
 	}
 }
 
