@@ -2,44 +2,20 @@ package tap
 
 import (
 	"errors"
-	"sync"
 
 	"narad/sim/disk"
+	"narad/sim/recorder"
 	"narad/vfs"
 )
-
-// record repeats changes on a simulated disk. mu makes a change and its repetition one step, so that the record has the
-// order of the real files; a nil record does nothing.
-type record struct {
-	mu   sync.Mutex
-	disk *disk.Disk
-	fs   vfs.FS
-}
 
 // ErrNoRecord reports a power cut on a file system that keeps no record.
 var ErrNoRecord = errors.New("tap: no record is kept")
 
 // Recording returns a file system that counts, hands on to below, and keeps a record. It must see the files from their
-// creation on, and it holds their contents in memory. Drives with a cache that an ordinary sync does not empty are not
-// recorded rightly.
+// creation on, and it holds their contents in memory.
 func Recording(below vfs.FS) *FS {
-	d := disk.New(disk.Adversarial)
-	return &FS{below: below, record: &record{disk: d, fs: disk.FS(d)}}
-}
-
-func (r *record) lock() (unlock func()) {
-	if r == nil {
-		return func() {}
-	}
-	r.mu.Lock()
-	return r.mu.Unlock
-}
-
-func (r *record) openRoot(name string) (vfs.Dir, error) {
-	if r == nil {
-		return nil, nil
-	}
-	return r.fs.OpenRoot(name, true)
+	r := recorder.New(below, disk.New(disk.Adversarial), nil)
+	return &FS{below: r, record: r}
 }
 
 // Cut is what was recorded up to one instant.
@@ -50,8 +26,7 @@ func (t *FS) CutPower() (Cut, error) {
 	if t.record == nil {
 		return Cut{}, ErrNoRecord
 	}
-	defer t.record.lock()()
-	return Cut{t.record.disk.Clone()}, nil
+	return Cut{t.record.Cut()}, nil
 }
 
 // Least returns the image in which nothing survived that was not synced.

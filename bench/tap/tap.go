@@ -1,19 +1,18 @@
 // Package tap is a file system that passes every call on and keeps count of it: how many writes, bytes and syncs, of which
-// kind of file, and how long the syncs took. It can also keep a record: each change is repeated on a simulated disk, which
-// then knows what a loss of power at this instant could leave (see [FS.CutPower]).
+// kind of file, and how long the syncs took. It can also keep a record, which knows what a loss of power at this instant
+// could leave (see [FS.CutPower]).
 //
-// Files: tap.go (counting), record.go (the record).
+// Files: tap.go (counting), record.go (power cuts).
 package tap
 
 import (
-	"cmp"
-	"io"
 	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"narad/sim/recorder"
 	"narad/vfs"
 )
 
@@ -99,7 +98,7 @@ type counter struct {
 type FS struct {
 	below    vfs.FS
 	counters [Kinds]counter
-	record   *record // nil: none is kept
+	record   *recorder.FS // nil: none is kept; below otherwise
 
 	mu    sync.Mutex // guards syncs
 	syncs []int64    // nanoseconds each, of segments of the ingress log
@@ -143,12 +142,7 @@ func (t *FS) OpenRoot(name string, create bool) (vfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	twin, err := t.record.openRoot(name)
-	if err != nil {
-		d.Close()
-		return nil, err
-	}
-	return &dir{Dir: d, tap: t, twin: twin}, nil
+	return &dir{d, t}, nil
 }
 
 // OpenFileLimit hands on what the file system below says, 0 when it does not say.
@@ -162,8 +156,7 @@ func (t *FS) OpenFileLimit() int {
 // dir and file embed what they wrap, so that calls of no interest here pass through.
 type dir struct {
 	vfs.Dir
-	tap  *FS
-	twin vfs.Dir // on the recording disk, nil without a record
+	tap *FS
 }
 
 func (d *dir) OpenDir(name string) (vfs.Dir, error) {
@@ -171,109 +164,36 @@ func (d *dir) OpenDir(name string) (vfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	var twin vfs.Dir
-	if d.twin != nil {
-		if twin, err = d.twin.OpenDir(name); err != nil {
-			sub.Close()
-			return nil, err
-		}
-	}
-	return &dir{Dir: sub, tap: d.tap, twin: twin}, nil
+	return &dir{sub, d.tap}, nil
 }
 
-func (d *dir) Create(name string) (vfs.File, error) {
-	return d.open(name, d.Dir.Create, func(twin vfs.Dir) (vfs.File, error) { return twin.Create(name) })
-}
+func (d *dir) Create(name string) (vfs.File, error) { return d.wrap(name, d.Dir.Create) }
 
-func (d *dir) Open(name string) (vfs.File, error) {
-	return d.open(name, d.Dir.Open, func(twin vfs.Dir) (vfs.File, error) { return twin.Open(name) })
-}
+func (d *dir) Open(name string) (vfs.File, error) { return d.wrap(name, d.Dir.Open) }
 
-func (d *dir) open(name string, open func(string) (vfs.File, error), openTwin func(vfs.Dir) (vfs.File, error)) (vfs.File, error) {
-	defer d.tap.record.lock()()
+func (d *dir) wrap(name string, open func(string) (vfs.File, error)) (vfs.File, error) {
 	f, err := open(name)
 	if err != nil {
 		return nil, err
 	}
-	w := &file{File: f, tap: d.tap, kind: kindOf(name)}
-	if d.twin != nil {
-		if w.twin, err = openTwin(d.twin); err != nil {
-			f.Close()
-			return nil, err
-		}
-	}
+	w := &file{f, d.tap, kindOf(name)}
 	if s, ok := f.(vfs.DeviceSyncer); ok {
 		return &deviceFile{w, s}, nil
 	}
 	return w, nil
 }
 
-func (d *dir) Mkdir(name string) error {
-	return d.change(func(v vfs.Dir) error { return v.Mkdir(name) })
-}
-
-func (d *dir) Rename(source, target string) error {
-	return d.change(func(v vfs.Dir) error { return v.Rename(source, target) })
-}
-
-func (d *dir) Remove(name string) error {
-	return d.change(func(v vfs.Dir) error { return v.Remove(name) })
-}
-
-// change does the same here and on the record, as one step.
-func (d *dir) change(do func(vfs.Dir) error) error {
-	defer d.tap.record.lock()()
-	err := do(d.Dir)
-	if err == nil && d.twin != nil {
-		err = do(d.twin)
-	}
-	return err
-}
-
 func (d *dir) Sync() error {
 	start := time.Now()
 	err := d.Dir.Sync()
 	d.tap.synced(Directory, start)
-	if err == nil && d.twin != nil {
-		defer d.tap.record.lock()()
-		err = d.twin.Sync()
-	}
 	return err
-}
-
-func (d *dir) Lock(name string) (io.Closer, error) {
-	closer, err := d.Dir.Lock(name)
-	if err != nil || d.twin == nil {
-		return closer, err
-	}
-	twin, err := d.twin.Lock(name)
-	if err != nil {
-		closer.Close()
-		return nil, err
-	}
-	return both{closer, twin}, nil
-}
-
-func (d *dir) Close() error {
-	if d.twin != nil {
-		d.twin.Close()
-	}
-	return d.Dir.Close()
-}
-
-// both closes a lock and its twin.
-type both struct{ a, b io.Closer }
-
-func (c both) Close() error {
-	err := c.b.Close()
-	return cmp.Or(c.a.Close(), err)
 }
 
 type file struct {
 	vfs.File
 	tap  *FS
 	kind Kind
-	twin vfs.File
 }
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
@@ -285,55 +205,18 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
-	unlock := f.tap.record.lock()
 	n, err := f.File.WriteAt(p, off)
-	if f.twin != nil && n > 0 {
-		if _, twinErr := f.twin.WriteAt(p[:n], off); err == nil {
-			err = twinErr
-		}
-	}
-	unlock()
 	c := &f.tap.counters[f.kind]
 	c.writes.Add(1)
 	c.bytes.Add(int64(n))
 	return n, err
 }
 
-func (f *file) Truncate(size int64) error {
-	return f.change(func(v vfs.File) error { return v.Truncate(size) })
-}
-
-func (f *file) Preallocate(size int64) error {
-	return f.change(func(v vfs.File) error { return v.Preallocate(size) })
-}
-
-func (f *file) change(do func(vfs.File) error) error {
-	defer f.tap.record.lock()()
-	err := do(f.File)
-	if err == nil && f.twin != nil {
-		err = do(f.twin)
-	}
-	return err
-}
-
-// Sync counts as done on the record once it has returned. Whoever writes a file beside its own sync would find those
-// writes durable in the record too early; nothing in Narad does.
 func (f *file) Sync() error {
 	start := time.Now()
 	err := f.File.Sync()
 	f.tap.synced(f.kind, start)
-	if err == nil && f.twin != nil {
-		defer f.tap.record.lock()()
-		err = f.twin.Sync()
-	}
 	return err
-}
-
-func (f *file) Close() error {
-	if f.twin != nil {
-		f.twin.Close()
-	}
-	return f.File.Close()
 }
 
 // deviceFile is a file on a drive with a cache of its own. A hand-over to the device counts as the sync, a flush as one of

@@ -65,51 +65,6 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The record is the real directory, whatever is done to it.
-func TestRecordFollows(t *testing.T) {
-	for seed := range uint64(10) {
-		files := Recording(vfs.OS{})
-		path := t.TempDir()
-		d, err := files.OpenRoot(path, false)
-		require.NoError(t, err)
-		vfstest.Differential(t, d, open(t, vfs.OS{}), 300, seed)
-		twin, err := files.record.fs.OpenRoot(path, false)
-		require.NoError(t, err)
-		sameTree(t, d, twin)
-		twin.Close()
-		d.Close()
-	}
-}
-
-func sameTree(t *testing.T, a, b vfs.Dir) {
-	t.Helper()
-	as, err := a.List()
-	require.NoError(t, err)
-	bs, err := b.List()
-	require.NoError(t, err)
-	require.Len(t, bs, len(as))
-	for i, in := range as {
-		require.Equal(t, in.Name, bs[i].Name)
-		require.Equal(t, in.Dir, bs[i].Dir)
-		require.Equal(t, in.Size, bs[i].Size)
-		if in.Dir {
-			x, err := a.OpenDir(in.Name)
-			require.NoError(t, err)
-			y, err := b.OpenDir(in.Name)
-			require.NoError(t, err)
-			sameTree(t, x, y)
-			x.Close()
-			y.Close()
-			continue
-		}
-		x, err := vfs.ReadFile(a, in.Name, 1<<30)
-		require.NoError(t, err)
-		y, err := vfs.ReadFile(b, in.Name, 1<<30)
-		require.NoError(t, err)
-		require.Equal(t, x, y, in.Name)
-	}
-}
-
 // A cut keeps what was synced, and what was not only where the disk was kind.
 func TestCutPower(t *testing.T) {
 	files := Recording(vfs.OS{})

@@ -41,6 +41,7 @@ NONE < config # what an operator wrote is checked before anything of the node ex
 client, server, inspect, config, observe, metastore/raft < cmd/narad # the program that is shipped contains no simulator
 
 vfs < sim/disk # a simulated disk is only a disk
+sim/disk < sim/recorder # what happens to real files is told to a simulated disk, whoever writes them
 env, sim/disk < sim # the kernel knows no engine, so that no engine is favoured
 sim, sim/disk < sim/choice, sim/shrink # tools of the kernel know no engine
 NONE < sim/model # the reference queue shares no code with the queue that it judges
@@ -51,7 +52,7 @@ NONE < sim/mutants # mutants are patches of text, planted by building elsewhere
 sim/workload, sim/shrink, sim/report, sim/mutants < cmd/narad-sim # the simulator's program speaks no HTTP
 
 vfs < bench/report # what was measured is shown without knowing what was
-sim/disk < bench/tap # files are counted, whoever writes them
+sim/recorder < bench/tap # files are counted, whoever writes them
 NONE < bench/floor # the server to compare with shares no code with what is compared
 engine, bench/report, bench/tap < bench/load # messages go through the engine, or as bytes to any server
 bench/load < bench # figures of the engine, without a front

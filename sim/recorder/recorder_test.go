@@ -1,0 +1,131 @@
+package recorder
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/sim/disk"
+	"narad/vfs"
+	"narad/vfs/vfstest"
+)
+
+func open(t *testing.T, files vfs.FS) vfs.Dir {
+	t.Helper()
+	d, err := files.OpenRoot(t.TempDir(), false)
+	require.NoError(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// What goes through it behaves as without it.
+func TestConformance(t *testing.T) {
+	vfstest.Run(t, func(t *testing.T) vfs.Dir { return open(t, New(vfs.OS{}, disk.New(disk.Adversarial), nil)) })
+}
+
+// slowSync is a file whose sync lets somebody in before it returns.
+type slowSync struct {
+	vfs.FS
+	during *func()
+}
+
+func (s slowSync) OpenRoot(name string, create bool) (vfs.Dir, error) {
+	d, err := s.FS.OpenRoot(name, create)
+	return slowDir{d, s}, err
+}
+
+type slowDir struct {
+	vfs.Dir
+	fs slowSync
+}
+
+func (d slowDir) Create(name string) (vfs.File, error) {
+	f, err := d.Dir.Create(name)
+	return slowFile{f, d.fs}, err
+}
+
+type slowFile struct {
+	vfs.File
+	fs slowSync
+}
+
+func (f slowFile) Sync() error {
+	if during := *f.fs.during; during != nil {
+		during()
+	}
+	return f.File.Sync()
+}
+
+// A write beside a sync of its own file is counted; every change is announced once, when the record has it.
+func TestBesideAndChanges(t *testing.T) {
+	var during func()
+	files := New(slowSync{vfs.OS{}, &during}, disk.New(disk.Adversarial), func(string) string { return "here" })
+	var told atomic.Int64
+	files.OnChange(func(n int) { told.Store(int64(n)) })
+	d := open(t, files)
+	f, err := d.Create("a")
+	require.NoError(t, err)
+	defer f.Close()
+	write := func() {
+		_, err := f.WriteAt([]byte("x"), 0)
+		require.NoError(t, err)
+	}
+	write()
+	require.NoError(t, f.Sync())
+	require.Zero(t, files.Beside())
+	during = write
+	require.NoError(t, f.Sync())
+	require.Equal(t, 1, files.Beside())
+	require.NoError(t, d.Sync())
+	require.EqualValues(t, 7, told.Load(), "root, create, write, sync, write, sync, directory")
+	require.Equal(t, 7, files.Changes())
+	content, ok := files.Cut().DurableFile("here/a")
+	require.True(t, ok, "the directory has the name that it was given")
+	require.Equal(t, "x", string(content))
+}
+
+// The record is the real directory, whatever is done to it.
+func TestRecordFollows(t *testing.T) {
+	for seed := range uint64(10) {
+		files := New(vfs.OS{}, disk.New(disk.Adversarial), nil)
+		path := t.TempDir()
+		d, err := files.OpenRoot(path, false)
+		require.NoError(t, err)
+		vfstest.Differential(t, d, open(t, vfs.OS{}), 300, seed)
+		twin, err := disk.FS(files.Cut()).OpenRoot(path, false)
+		require.NoError(t, err)
+		sameTree(t, d, twin)
+		twin.Close()
+		d.Close()
+	}
+}
+
+func sameTree(t *testing.T, a, b vfs.Dir) {
+	t.Helper()
+	as, err := a.List()
+	require.NoError(t, err)
+	bs, err := b.List()
+	require.NoError(t, err)
+	require.Len(t, bs, len(as))
+	for i, in := range as {
+		require.Equal(t, in.Name, bs[i].Name)
+		require.Equal(t, in.Dir, bs[i].Dir)
+		require.Equal(t, in.Size, bs[i].Size)
+		if in.Dir {
+			x, err := a.OpenDir(in.Name)
+			require.NoError(t, err)
+			y, err := b.OpenDir(in.Name)
+			require.NoError(t, err)
+			sameTree(t, x, y)
+			x.Close()
+			y.Close()
+			continue
+		}
+		x, err := vfs.ReadFile(a, in.Name, 1<<30)
+		require.NoError(t, err)
+		y, err := vfs.ReadFile(b, in.Name, 1<<30)
+		require.NoError(t, err)
+		require.Equal(t, x, y, in.Name)
+	}
+}
