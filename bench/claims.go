@@ -115,6 +115,9 @@ func (o Options) diskClaims() ([]Claim, error) {
 		if err != nil {
 			return nil, err
 		}
+		if c.First == 0 || c.Tick.Count == 0 {
+			return nil, fmt.Errorf("%s: no tick was seen", want.name)
+		}
 		cells[want.name] = c
 	}
 	t12, t64, t256 := cells["tick/12"], cells["tick/64"], cells["tick/256"]

@@ -5,14 +5,13 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
-
-	"narad/bench/report"
 )
 
-// goBench runs the benchmarks of packages whose names begin with BenchmarkPERF and returns the medians: nanoseconds and
-// allocations an operation, by the name without that front and without the number of processors. It needs the source and Go.
+// goBench runs the benchmarks of packages whose names begin with BenchmarkPERF and returns the least of several runs, as
+// what disturbs only adds: nanoseconds and allocations an operation, by the name without that front and without the number of processors. It needs the source and Go.
 func goBench(o Options, packages ...string) (ns, allocs map[string]float64, err error) {
 	args := append([]string{"test", "-run", "^$", "-bench", "^BenchmarkPERF", "-benchmem", "-count", pick(o, "1", "3"), "-benchtime", pick(o, "20ms", "200ms")}, packages...)
 	out, err := exec.Command("go", args...).CombinedOutput()
@@ -28,13 +27,13 @@ func goBench(o Options, packages ...string) (ns, allocs map[string]float64, err 
 		all[name] = append(all[name], per)
 		allAllocs[name] = append(allAllocs[name], perAllocs)
 	}
-	return medians(all), medians(allAllocs), nil
+	return least(all), least(allAllocs), nil
 }
 
-func medians(lists map[string][]float64) map[string]float64 {
+func least(lists map[string][]float64) map[string]float64 {
 	m := map[string]float64{}
 	for name, list := range lists {
-		m[name] = report.Median(list)
+		m[name] = slices.Min(list)
 	}
 	return m
 }

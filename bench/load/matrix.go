@@ -129,7 +129,8 @@ func (o MatrixOptions) latency() (report.Section, error) {
 
 func (o MatrixOptions) idle() (report.Section, error) {
 	s := NewSection(IdleTitle)
-	err := o.served(&s, []Spec{{Mode: Idle, Clients: 1, Duration: 2 * o.duration()}, {Mode: Idle, Clients: 1, Elsewhere: 600, Duration: 2 * o.duration()}})
+	idle := 5 * o.duration() // CPU is told in steps of 10 ms
+	err := o.served(&s, []Spec{{Mode: Idle, Clients: 1, Duration: idle}, {Mode: Idle, Clients: 1, Elsewhere: 600, Duration: idle}})
 	s.Table = report.Table{Columns: []string{"parked", "cores used"}}
 	if all, ok := s.Data.([]Result); ok {
 		for _, r := range all {

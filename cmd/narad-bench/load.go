@@ -73,16 +73,22 @@ func (a *app) loadOnce(dir string, s load.Spec, f serverFlags, embedded bool) (r
 	section := load.NewSection("Load")
 	if embedded {
 		r, err := load.RunEmbedded(s, filepath.Join(dir, "data"))
-		load.AddRow(&section, r)
-		return section, err
+		return shown(section, r), err
 	}
 	server, err := a.server(dir, f)
 	if err != nil {
 		return section, err
 	}
 	r, err := load.RunServer(s, server)
-	load.AddRow(&section, r)
-	return section, errors.Join(err, server.Stop())
+	return shown(section, r), errors.Join(err, server.Stop())
+}
+
+// shown adds what was measured; a run that failed before has nothing to show.
+func shown(s report.Section, r load.Result) report.Section {
+	if r.Measured > 0 {
+		load.AddRow(&s, r)
+	}
+	return s
 }
 
 // server is the one that runs already, or one that is started.

@@ -22,6 +22,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -98,7 +99,7 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	r.Sections, err = run(dir)
 	err = errors.Join(err, stop())
 	r.Seconds = time.Since(r.Started).Seconds()
-	if len(r.Sections) == 0 {
+	if !slices.ContainsFunc(r.Sections, func(s report.Section) bool { return len(s.Table.Rows) > 0 }) {
 		return err
 	}
 	r.WriteText(a.stdout)
