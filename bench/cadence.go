@@ -111,8 +111,8 @@ func (o Options) fill(c *Cell, m *meter, design persister, prod *producers, file
 	if err != nil {
 		return err
 	}
-	time.Sleep(c.Design.T) // the last acks reach the page cache, and the tick is told of
 	c.First = m.longestTick()
+	time.Sleep(c.Design.T) // the last acks reach the page cache
 	idle, err := prod.run(alone)
 	if err != nil {
 		return err
@@ -121,8 +121,9 @@ func (o Options) fill(c *Cell, m *meter, design persister, prod *producers, file
 	before := files.Counts()
 	stop = ackAll(m, design)
 	busy, err := prod.run(beside)
-	stop()
 	done := files.Counts().Since(before)
+	err = errors.Join(err, ticked(m)) // on a slow disk a tick can outlast the produces
+	stop()
 	if err != nil {
 		return err
 	}
@@ -166,13 +167,23 @@ func ackAll(m *meter, p persister) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// primeLimit bounds the wait for the first windows.
+// primeLimit bounds the wait for the first windows, and for a tick.
 const primeLimit = time.Minute
 
 func primed(m *meter, n int) error {
 	for start := time.Now(); m.windowCount() < n; time.Sleep(time.Millisecond) {
 		if time.Since(start) > primeLimit {
 			return fmt.Errorf("only %d of %d partitions got a first window within %v", m.windowCount(), n, primeLimit)
+		}
+	}
+	return ticked(m)
+}
+
+// ticked waits until a tick has ended since the last reset of the meter.
+func ticked(m *meter) error {
+	for start := time.Now(); m.longestTick() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > primeLimit {
+			return fmt.Errorf("no tick ended within %v", primeLimit)
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func (t *targetTable) flow(reports []*report.Report) {
 
 func (t *targetTable) wait(reports []*report.Report) {
 	for _, r := range data[load.Result](reports, "load", load.LatencyTitle) {
-		if r.Spec.Rate != 100 {
+		if r.Spec.Rate != 100 || r.Through.Count == 0 {
 			continue
 		}
 		what := fmt.Sprintf("end to end at 100/s, %d parked at the topic, %d elsewhere: ", r.Spec.Parked, r.Spec.Elsewhere)
