@@ -446,3 +446,24 @@ func TestSeedsOfStreams(t *testing.T) {
 		seeds[s] = fmt.Sprint(i)
 	}
 }
+
+// A further named random stream, in code that has nothing to do with the rest, changes no world: not a choice, not the hash.
+func TestUnrelatedStreamChangesNoHash(t *testing.T) {
+	run := func(unrelated bool) uint64 {
+		w := New(Options{Seed: 5})
+		m := w.Machine("a", MachineConfig{})
+		m.Boot(func(e *env.Env) {
+			jitter := e.Stream("jitter")
+			for range 50 {
+				if unrelated {
+					e.Stream("something new").Uint64()
+				}
+				e.Sleep(time.Duration(jitter.Uint64() % 1000))
+				e.Go("other", func() { e.Point("here"); w.Choose(7) })
+			}
+		})
+		require.NoError(t, w.Run(time.Hour))
+		return w.Hash()
+	}
+	require.Equal(t, run(false), run(true))
+}

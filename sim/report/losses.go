@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"narad/sim"
 	"narad/sim/disk"
 	"narad/vfs"
 )
@@ -29,6 +30,31 @@ func losses(before, after *disk.Disk) (list []string) {
 		}
 	}
 	return list
+}
+
+// unsynced says why a power loss could take something from a file: what had been done to it last, and that no sync followed. lost
+// begins with its path.
+func (r *Recording) unsynced(machine, lost string) string {
+	path, what, _ := strings.Cut(lost, " ")
+	path = "data/" + path
+	synced, where := sim.OpSync, path
+	does := func(op sim.Op) bool { return op == sim.OpWrite || op == sim.OpResize }
+	verb, object := "written", "the file"
+	if strings.HasPrefix(what, "is ") { // gone, or back: a matter of its name
+		synced, where = sim.OpSyncDir, path[:strings.LastIndexByte(path, '/')]
+		does = func(op sim.Op) bool { return op == sim.OpCreate || op == sim.OpRename || op == sim.OpRemove }
+		verb, object = "named", "its directory"
+	}
+	for _, c := range slices.Backward(r.Disk) {
+		switch {
+		case c.Machine != machine:
+		case c.Op == synced && c.Path == where && strings.HasPrefix(c.Text, "ok"):
+			return "" // it was synced since: the loss has another cause
+		case c.Path == path && does(c.Op):
+			return fmt.Sprintf(" (%s last at %.6f by %s, and no sync of %s returned after that)", verb, c.End.Sub(0).Seconds(), c.Who, object)
+		}
+	}
+	return ""
 }
 
 // contentOf is a file of a disk.

@@ -377,6 +377,7 @@
       show(t - half, t + half);
     };
   });
+  Array.prototype.forEach.call(document.querySelectorAll(".scroll"), function (box) { box.scrollTop = box.scrollHeight; }); // the failure is at the end
   window.addEventListener("resize", redraw);
   clampView();
   redraw();

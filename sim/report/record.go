@@ -76,7 +76,12 @@ func Record(c workload.Case, o workload.Options) *Recording {
 		r.Crashes = append(r.Crashes, Crashed{v, r.next(), r.lost})
 		r.lost = nil
 	}
-	w.Trace.Power = func(p sim.Power) { r.lost = losses(p.Before, p.After) }
+	w.Trace.Power = func(p sim.Power) {
+		r.lost = losses(p.Before, p.After)
+		for i, file := range r.lost {
+			r.lost[i] = file + r.unsynced(p.Machine, file)
+		}
+	}
 	disk := 0 // lines of file calls that follow, which are kept as calls
 	w.Trace.Disk = func(v sim.DiskCall) {
 		disk++

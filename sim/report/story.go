@@ -61,6 +61,9 @@ func (r *Recording) Story() []Entry {
 		}
 	}
 	for _, l := range r.Lines {
+		if brief(l.Text) {
+			continue
+		}
 		if f.Node == "" || strings.Contains(l.Text, f.Node) || strings.HasPrefix(l.Text, "fault: ") {
 			add(l.At, l.Who, "fault", l.Text, l.Order)
 		}
@@ -287,6 +290,18 @@ func crashWords(c Crashed) string {
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return s
+}
+
+// briefly is how long a task must have been set aside at least for that to be told: what is shorter is how every world goes.
+const briefly = 10 * time.Millisecond
+
+// brief reports whether a line tells that a task was set aside for a moment.
+func brief(text string) bool {
+	if !strings.HasPrefix(text, "starve ") {
+		return false
+	}
+	d, err := time.ParseDuration(text[strings.LastIndexByte(text, ' ')+1:])
+	return err == nil && d < briefly
 }
 
 // contextKept is how much of what came before the first entry about the failure itself is told.

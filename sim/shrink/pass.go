@@ -8,14 +8,14 @@ const retails = 6
 // lucky is how many other tails are tried in one go for a run that happens to be smaller.
 const lucky = 48
 
-// all repeats the passes, the coarse ones first, until none of them helps.
-func (s *search) all() error {
-	passes := []struct {
-		name string
-		run  func() error
-	}{
-		{"cut the end", s.cut},
-		{"lower bounds", s.bounds},
+// passes are the ways to make the input smaller, the coarse ones first. A small run is looked for before the bounds are lowered, which
+// takes many runs of a large input, or after.
+func (s *search) passes(smallFirst bool) []pass {
+	list := []pass{{"cut the end", s.cut}, {"small runs", s.small}, {"lower bounds", s.bounds}}
+	if !smallFirst {
+		list[1], list[2] = list[2], list[1]
+	}
+	return append(list, []pass{
 		{"tame the plan", s.plan},
 		{"other plans", s.otherPlans},
 		{"other tails", s.otherTails},
@@ -23,7 +23,16 @@ func (s *search) all() error {
 		{"zero blocks", s.zero},
 		{"delete blocks", s.remove},
 		{"lower choices", s.lower},
-	}
+	}...)
+}
+
+type pass struct {
+	name string
+	run  func() error
+}
+
+// all repeats the passes until none of them helps.
+func (s *search) all(passes []pass) error {
 	for before := -1; before != s.accepted; {
 		before = s.accepted
 		for _, p := range passes {
@@ -39,6 +48,31 @@ func (s *search) all() error {
 
 // with returns the best input with other choices.
 func (s *search) with(choices []uint32) Input { return Input{Choices: choices, Bounds: s.best.Bounds} }
+
+// draws is how many runs are drawn for one list of small bounds.
+const draws = 120
+
+// small looks for a small run that fails alike, instead of making a large one small: many failures need only a few operations, and
+// happen often enough among them. Half of the runs are of the kind that the plan says, half of any kind.
+func (s *search) small() error {
+	if s.Small == nil {
+		return nil
+	}
+	for _, bounds := range s.Small(s.best.Bounds) {
+		var candidates []Input
+		for i := range draws {
+			keep := min(s.shown.Plan, len(s.best.Choices))
+			if i%2 == 1 {
+				keep = 0
+			}
+			candidates = append(candidates, Input{Choices: s.best.Choices[:keep], Tail: s.tail(), Bounds: bounds})
+		}
+		if found, err := s.try(candidates); found >= 0 || err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // cut looks for the shortest beginning that fails with zeros behind it.
 func (s *search) cut() error {

@@ -28,13 +28,17 @@ type Outcome struct {
 
 // Options say how to search.
 type Options struct {
-	Run      func(Input) Outcome
-	Label    func(Input) []string // names where each choice was drawn; nil: not known
-	Least    []int64              // of each bound
-	Workers  int                  // runs at a time, default: as many as processors
-	Runs     int                  // budget, default 20,000
-	Time     time.Duration        // budget of real time, default: none
-	Progress func(Progress)       // now and then; nil: nobody
+	Run   func(Input) Outcome
+	Label func(Input) []string // names where each choice was drawn; nil: not known
+	Least []int64              // of each bound
+	// Small lists bounds of runs that are much smaller than one with the given bounds, the smallest first; nil: nobody knows.
+	// Runs within them are drawn anew, many for each, before the fine work begins.
+	Small    func(bounds []int64) [][]int64
+	Enough   int64          // weight of an outcome that is small enough not to start over
+	Workers  int            // runs at a time, default: as many as processors
+	Runs     int            // budget, default 20,000
+	Time     time.Duration  // budget of real time, default: none
+	Progress func(Progress) // now and then; nil: nobody
 }
 
 // Progress tells how far a search is.
@@ -97,8 +101,34 @@ func Shrink(ctx context.Context, in Input, o Options) (Result, error) {
 	}
 	s.adopt(first)
 	s.tell()
-	err := s.all()
+	err := s.twice()
 	return Result{s.best, s.shown, s.runs, s.accepted, time.Since(s.start), err == nil}, nil
+}
+
+// twice searches in one order of the passes with half of the budget, and unless that found something small enough, from the start
+// again in the other: a run that was small early can be a dead end. The smaller one is the result.
+func (s *search) twice() error {
+	if s.Small == nil {
+		return s.all(s.passes(false))
+	}
+	first := *s
+	runs, limit := s.Runs, s.Time
+	s.Runs, s.Time = runs/2, limit/2
+	err := s.all(s.passes(true))
+	s.Runs, s.Time = runs, limit
+	if s.shown.Weight <= s.Enough {
+		if errors.Is(err, errBudget) {
+			err = s.all(s.passes(true))
+		}
+		return err
+	}
+	found := *s
+	s.best, s.shown, s.size = first.best, first.shown, first.size
+	err = s.all(s.passes(false))
+	if found.size.less(s.size) {
+		s.best, s.shown, s.size = found.best, found.shown, found.size
+	}
+	return err
 }
 
 // adopt takes the run as the best so far. Its input is what it did: the choices it made without trailing zeros, the bounds it came up to.

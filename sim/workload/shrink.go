@@ -12,6 +12,9 @@ import (
 // Weights of what there is to read in a run: a fault weighs as much as so many client operations.
 const faultWeight = 5
 
+// smallEnough is the weight of a world that a reader can follow: thirty operations and three faults.
+const smallEnough = 30 + 3*faultWeight
+
 // stepsFactor bounds how much longer than the first run a candidate may get, in steps.
 const stepsFactor = 3
 
@@ -26,7 +29,7 @@ func shrinkWith(ctx context.Context, c Case, o shrink.Options, run func(Options)
 	first.Record = true
 	r := run(first)
 	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000, world: run}
-	o.Run, o.Label, o.Least = at.run, at.label, leastLimits
+	o.Run, o.Label, o.Least, o.Small, o.Enough = at.run, at.label, leastLimits, smallLimits, smallEnough
 	all := at.outcome(r)
 	in := shrink.Input{Choices: r.Choices, Bounds: all.Bounds}
 	res, err := shrink.Shrink(ctx, in, o)
@@ -87,6 +90,27 @@ func boundsToLimits(b []int64) *Limits {
 		Policy: int(b[0]), Operations: int(b[1]), Strikes: int(b[2]), Producers: int(b[3]), Consumers: int(b[4]), Topics: int(b[5]),
 		Partitions: int(b[6]), Traffic: time.Duration(b[7]) * time.Millisecond, Size: int(b[8]),
 	}
+}
+
+// smallLimits lists limits of worlds that are much smaller than one that came up to b: as few operations as a reader can follow, in
+// two sizes of everything else.
+func smallLimits(b []int64) (list [][]int64) {
+	used := boundsToLimits(b)
+	for _, operations := range []int{8, 15, 24, 40, 70} {
+		if 2*operations > used.Operations {
+			break
+		}
+		for _, tight := range []bool{true, false} {
+			l := *used
+			l.Operations, l.Strikes = operations, min(l.Strikes, 1+operations/15)
+			if tight {
+				l.Producers, l.Consumers, l.Topics, l.Partitions = min(l.Producers, 1), min(l.Consumers, 2), 1, min(l.Partitions, 2)
+				l.Traffic = min(l.Traffic, 8*time.Second)
+			}
+			list = append(list, limitsToBounds(l))
+		}
+	}
+	return list
 }
 
 // Faults counts what went wrong in the world, not in the engine.
