@@ -1,7 +1,10 @@
 package report
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -23,15 +26,33 @@ type Machine struct {
 
 // Describe returns the facts of this machine and of the file system of dir, and measures its raw sync latency.
 func Describe(dir string) (Machine, error) {
-	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Revision: Revision(), System: runtime.GOOS, CPU: runtime.GOARCH}
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Revision: revision(), System: runtime.GOOS, CPU: runtime.GOARCH}
 	m.readSystem(dir)
 	var err error
 	m.Sync, err = measureSync(dir)
 	return m, err
 }
 
-// Revision is what the build knows of its source, "" when it knows nothing.
-func Revision() string {
+// Program returns a hash of the running program: two results with the same one are of the same source.
+func Program() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(self)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// revision is what the build knows of its source, "" when it knows nothing.
+func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

@@ -16,6 +16,7 @@ import (
 type Report struct {
 	Name     string    `json:"name"`    // of the benchmark
 	Command  string    `json:"command"` // that repeats it
+	Program  string    `json:"program"` // hash of the program that measured
 	Started  time.Time `json:"started"`
 	Seconds  float64   `json:"seconds"` // that the run took
 	Machine  Machine   `json:"machine"`

@@ -36,7 +36,7 @@ func (a *app) allCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "all --out DIR", Short: "Everything, into one directory", Args: cobra.NoArgs,
 		Long: `Runs every benchmark, each in a process of its own, and writes to DIR: one JSON file for each, report.html with all plots and
-report.md with all tables. A run that was interrupted goes on where it stopped: what is in DIR of the same source is kept.
+report.md with all tables. A run that was interrupted goes on where it stopped: what is in DIR of the same program is kept.
 It takes about ten minutes, and wants the machine for itself.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(out, 0o777); err != nil {
@@ -60,9 +60,13 @@ func (a *app) all(ctx context.Context, out, dir, narad string, fresh bool) error
 	begin := time.Now()
 	var reports []*report.Report
 	var failed error
+	program, err := report.Program()
+	if err != nil {
+		return err
+	}
 	for i, p := range parts {
 		file := filepath.Join(out, p.name+".json")
-		if fresh || !isCurrent(file, a.quick) {
+		if fresh || !isCurrent(file, program, a.quick) {
 			a.progress("%d of %d: %s", i+1, len(parts), p.name)
 			if err := a.part(ctx, p.name, p.args, file, dir, narad); err != nil {
 				if ctx.Err() != nil {
@@ -85,7 +89,7 @@ func (a *app) all(ctx context.Context, out, dir, narad string, fresh bool) error
 		r.WriteText(a.stdout)
 	}
 	page, tables := filepath.Join(out, "report.html"), filepath.Join(out, "report.md")
-	err := errors.Join(failed,
+	err = errors.Join(failed,
 		toFile(page, func(w io.Writer) error { return report.WriteHTML(w, reports...) }),
 		toFile(tables, func(w io.Writer) error {
 			for _, r := range reports {
@@ -129,10 +133,10 @@ func readReport(file string) (*report.Report, error) {
 	return report.Read(f)
 }
 
-// isCurrent reports whether a file holds a result of this source, of the same kind of run.
-func isCurrent(file string, quick bool) bool {
+// isCurrent reports whether a file holds a result of this program, of the same kind of run.
+func isCurrent(file, program string, quick bool) bool {
 	r, err := readReport(file)
-	return err == nil && r.Machine.Revision == report.Revision() && bytes.Contains([]byte(r.Command), []byte("--quick")) == quick
+	return err == nil && r.Program == program && bytes.Contains([]byte(r.Command), []byte("--quick")) == quick
 }
 
 // data reads the figures behind a section back.

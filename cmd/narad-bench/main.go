@@ -89,6 +89,9 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	}
 	defer os.RemoveAll(dir)
 	r := &report.Report{Name: name, Command: commandLine(), Started: time.Now()}
+	if r.Program, err = report.Program(); err != nil {
+		return err
+	}
 	if r.Machine, err = report.Describe(dir); err != nil {
 		return err
 	}

@@ -82,23 +82,23 @@ func TestServeFloor(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// What is there of the same source and the same kind of run is kept; anything else is not.
+// What is there of the same program and the same kind of run is kept; anything else is not.
 func TestIsCurrent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.json")
-	require.False(t, isCurrent(file, false))
-	write := func(command, revision string) {
-		r := &report.Report{Name: "x", Command: command, Machine: report.Machine{Revision: revision}}
+	require.False(t, isCurrent(file, "mine", false))
+	write := func(command, program string) {
+		r := &report.Report{Name: "x", Command: command, Program: program}
 		require.NoError(t, toFile(file, r.WriteJSON))
 	}
-	write("narad-bench x", report.Revision())
-	require.True(t, isCurrent(file, false))
-	require.False(t, isCurrent(file, true))
-	write("narad-bench x --quick", report.Revision())
-	require.True(t, isCurrent(file, true))
+	write("narad-bench x", "mine")
+	require.True(t, isCurrent(file, "mine", false))
+	require.False(t, isCurrent(file, "mine", true))
+	write("narad-bench x --quick", "mine")
+	require.True(t, isCurrent(file, "mine", true))
 	write("narad-bench x", "another")
-	require.False(t, isCurrent(file, false))
+	require.False(t, isCurrent(file, "mine", false))
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
-	require.False(t, isCurrent(file, false))
+	require.False(t, isCurrent(file, "mine", false))
 }
 
 // Targets are judged by the figures of the parts, and one without a figure is left out.
