@@ -91,7 +91,7 @@ func (f *Focus) concerns(e Event) bool {
 	case engine.Accepted:
 		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key)
 	case engine.Dispatched:
-		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key)
+		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key) || f.Invariant == "INV-03" // a checkpoint is about what else was committed
 	case engine.WAL:
 		return f.concernsWAL(v.Event)
 	case engine.Log:
@@ -106,7 +106,9 @@ func (f *Focus) concerns(e Event) bool {
 		return f.concernsConsumer(v.Event)
 	case engine.ShardOpened:
 		return f.isPart(v.Key)
-	case engine.ConsumerSnapshot, engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed, engine.PumpPass, engine.PumpPutBack, engine.Withheld, engine.Checkpointed:
+	case engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed, engine.PumpPass, engine.PumpPutBack:
+		return f.Key.Topic == "" && whole || (f.Invariant == "INV-17" || f.Invariant == "INV-19") && f.Key.Topic == topicOf(v)
+	case engine.ConsumerSnapshot, engine.Withheld, engine.Checkpointed:
 		return f.Key.Topic == "" && whole
 	case engine.LeasesExpired:
 		return f.isPart(v.Key)
@@ -117,6 +119,23 @@ func (f *Focus) concerns(e Event) bool {
 	}
 	key, offset, ok := about(e.Event.Event)
 	return ok && f.isPart(key) && (whole || f.hasOffset(offset, offset+1)) || !ok && whole
+}
+
+// topicOf returns the topic of an event about parked requests.
+func topicOf(v engine.Event) string {
+	switch v := v.(type) {
+	case engine.WaiterJoined:
+		return v.Waiter.Topic
+	case engine.WaiterLeft:
+		return v.Waiter.Topic
+	case engine.WaiterServed:
+		return v.Waiter.Topic
+	case engine.PumpPass:
+		return v.Topic
+	case engine.PumpPutBack:
+		return v.Waiter.Topic
+	}
+	return ""
 }
 
 // whole reports whether the failure is about no offset or record in particular.

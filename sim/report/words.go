@@ -28,6 +28,19 @@ func words(v engine.Event) string {
 		return fmt.Sprintf("the commit of %d records to %s is not confirmed: %v", v.Records, part(v.Key), v.Err)
 	case engine.Checkpointed:
 		return fmt.Sprintf("every record below %d is committed, the checkpoint says so", v.Seq)
+	case engine.WaiterJoined:
+		return fmt.Sprintf("request %d of %s finds nothing and waits%s", v.Waiter.Seq, v.Waiter.Topic, queueText(v.Waiter))
+	case engine.WaiterLeft:
+		return fmt.Sprintf("request %d of %s leaves with nothing", v.Waiter.Seq, v.Waiter.Topic)
+	case engine.WaiterServed:
+		if v.Err != nil {
+			return fmt.Sprintf("the pump answers request %d of %s: %v", v.Waiter.Seq, v.Waiter.Topic, v.Err)
+		}
+		return fmt.Sprintf("the pump serves request %d of %s", v.Waiter.Seq, v.Waiter.Topic)
+	case engine.PumpPass:
+		return fmt.Sprintf("the pump looks for something for those who wait at %s", v.Topic)
+	case engine.PumpPutBack:
+		return fmt.Sprintf("the pump has nothing for request %d of %s, which waits on", v.Waiter.Seq, v.Waiter.Topic)
 	case engine.ShardOpened:
 		return fmt.Sprintf("%s is opened: recovered frontier %d, acked ahead %v, high watermark %d", part(v.Key), v.State.Committed, v.State.Ahead, v.HW)
 	case engine.ConsumerSnapshot:
@@ -118,4 +131,12 @@ func slot(n int) string {
 		return "none"
 	}
 	return fmt.Sprintf("slot %d", n)
+}
+
+// queueText says which queue a parked request stands in.
+func queueText(w engine.WaiterID) string {
+	if w.Partition == engine.AnyPartition {
+		return ", for any partition"
+	}
+	return fmt.Sprintf(", for partition %d", w.Partition)
 }
