@@ -22,6 +22,7 @@ var points = []string{
 	"engine: served, answer not taken",
 	"engine: topic retired, directory in place",
 	"engine: waiter popped, not served",
+	"metastore: change made, not shown",
 	"metastore: change planned, not proposed",
 	"metastore: change synced, not confirmed",
 	"metastore: change written, not synced",
