@@ -9,6 +9,7 @@
 //	narad-sim -plan plan.json replays it; with -explain, -report FILE, -neighbours N, -until T and -regression DIR it shows
 //	                          and keeps the failure (docs/simulator.md)
 //	narad-sim mutants         plants known bugs, one at a time, and reports which check catches each
+//	narad-sim realfs          crashes real engines on the real file system
 //
 // It exits with 0 when nothing was violated, with 1 when something was, and with 2 when it was used wrongly.
 package main
@@ -35,8 +36,9 @@ import (
 const defaultSeeds = 300
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "mutants" {
-		os.Exit(runMutants(os.Args[2:]))
+	commands := map[string]func([]string) int{"mutants": runMutants, "realfs": runRealfs}
+	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
+		os.Exit(commands[os.Args[1]](os.Args[2:]))
 	}
 	os.Exit(runSeeds(os.Args[1:]))
 }
@@ -69,7 +71,7 @@ func parse(args []string) (f flags, err error) {
 	set.Uint64Var(&f.seed, "seed", 0, "replay this one world with its event log")
 	f.failure.register(set)
 	set.Usage = func() {
-		fmt.Fprintf(set.Output(), "usage: narad-sim [flags]\n       narad-sim mutants [flags]\n\n")
+		fmt.Fprintf(set.Output(), "usage: narad-sim [flags]\n       narad-sim mutants [flags]\n       narad-sim realfs [flags]\n\n")
 		set.PrintDefaults()
 	}
 	if err := set.Parse(args); err != nil {

@@ -48,8 +48,9 @@ NONE < sim/model # the reference queue shares no code with the queue that it jud
 engine, cluster, sim, sim/model < sim/check # checkers see the engine through its events and its disk
 sim/check, sim/shrink < sim/workload # worlds to break the engine in; production never knows of them
 sim/workload < sim/report # reports show runs; no run depends on being shown
+engine, sim/model, sim/recorder < sim/realfs # lives of an engine on real files; worlds know nothing of it
 NONE < sim/mutants # mutants are patches of text, planted by building elsewhere
-sim/workload, sim/shrink, sim/report, sim/mutants < cmd/narad-sim # the simulator's program speaks no HTTP
+sim/workload, sim/shrink, sim/report, sim/mutants, sim/realfs < cmd/narad-sim # the simulator's program speaks no HTTP
 
 vfs < bench/report # what was measured is shown without knowing what was
 sim/recorder < bench/tap # files are counted, whoever writes them
@@ -74,6 +75,7 @@ cmd # programs: flags, signals, sockets
 bench, bench/report, bench/load, bench/floor # measure real disks, processes and sockets
 sim # reports a stuck world on the terminal of the run
 sim/mutants # builds and runs mutated programs
+sim/realfs # real directories
 `
 
 type layer struct {

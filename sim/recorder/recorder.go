@@ -2,8 +2,8 @@
 // which then knows what a loss of power at this instant could leave of the real files.
 //
 // A change and its repetition are one step, so the record has the order of the real files. A sync counts on the record once
-// it has returned. A file that is written beside its own sync would look durable too early; nothing in Narad does that, and
-// [FS.Beside] counts it, so that nobody need believe it.
+// it has returned, and makes durable what was written before it began: so whoever writes a file while it is being synced, as
+// the checkpoint of the ingress log is, waits for the end of that sync, and changes of names wait for the syncs of directories.
 package recorder
 
 import (
@@ -19,14 +19,14 @@ import (
 type FS struct {
 	below vfs.FS
 	place func(string) string
+	names sync.RWMutex // keeps changes of names, which share it, out of the syncs of directories; taken before mu
 
 	mu      sync.Mutex // makes a change and its repetition one step; guards what follows
 	disk    *disk.Disk
 	twin    vfs.FS
 	changed func(n int)
 	n       int
-	written map[vfs.ID]int // writes of each file, by its real identity
-	beside  int
+	syncing map[vfs.ID]*sync.RWMutex // keeps writes of a file, which share it, out of its syncs; by its real identity; taken before mu
 }
 
 // New returns a file system that hands on to below and repeats changes on d, which must hold what below holds: nothing, or the
@@ -36,7 +36,7 @@ func New(below vfs.FS, d *disk.Disk, place func(name string) string) *FS {
 	if place == nil {
 		place = func(name string) string { return name }
 	}
-	return &FS{below: below, place: place, disk: d, twin: disk.FS(d), written: map[vfs.ID]int{}}
+	return &FS{below: below, place: place, disk: d, twin: disk.FS(d), syncing: map[vfs.ID]*sync.RWMutex{}}
 }
 
 // OnChange sets who is told of each change and each sync after it happened, with its number from 1 on. It is called in the
@@ -61,11 +61,16 @@ func (r *FS) Changes() int {
 	return r.n
 }
 
-// Beside returns how many syncs ran beside a write of the same file; with any, the record is too kind.
-func (r *FS) Beside() int {
+// syncLock returns what keeps writes of a file out of its syncs.
+func (r *FS) syncLock(id vfs.ID) *sync.RWMutex {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.beside
+	l := r.syncing[id]
+	if l == nil {
+		l = new(sync.RWMutex)
+		r.syncing[id] = l
+	}
+	return l
 }
 
 // step does something here and then on the record, as one.
@@ -76,6 +81,13 @@ func (r *FS) step(here, there func() error) error {
 		return err
 	}
 	return r.repeat(there)
+}
+
+// rename is step for a change of names.
+func (r *FS) rename(here, there func() error) error {
+	r.names.RLock()
+	defer r.names.RUnlock()
+	return r.step(here, there)
 }
 
 // repeat is called with mu held.
@@ -91,7 +103,7 @@ func (r *FS) repeat(there func() error) error {
 // OpenRoot implements vfs.FS.
 func (r *FS) OpenRoot(name string, create bool) (vfs.Dir, error) {
 	d := &dir{rec: r}
-	err := r.step(func() (err error) { d.real, err = r.below.OpenRoot(name, create); return err },
+	err := r.rename(func() (err error) { d.real, err = r.below.OpenRoot(name, create); return err },
 		func() (err error) { d.twin, err = r.twin.OpenRoot(r.place(name), true); return err })
 	if err != nil {
 		return nil, d.abandon(err)
@@ -143,18 +155,19 @@ func (d *dir) Open(name string) (vfs.File, error) {
 
 func (d *dir) open(open func(vfs.Dir) (vfs.File, error)) (vfs.File, error) {
 	f := &file{rec: d.rec}
-	err := d.rec.step(func() (err error) { f.real, err = open(d.real); return err }, func() (err error) { f.twin, err = open(d.twin); return err })
+	err := d.rec.rename(func() (err error) { f.real, err = open(d.real); return err }, func() (err error) { f.twin, err = open(d.twin); return err })
 	if err != nil {
 		if f.real != nil {
 			f.real.Close()
 		}
 		return nil, err
 	}
+	f.syncing = d.rec.syncLock(f.real.ID())
 	return f, nil
 }
 
 func (d *dir) change(do func(vfs.Dir) error) error {
-	return d.rec.step(func() error { return do(d.real) }, func() error { return do(d.twin) })
+	return d.rec.rename(func() error { return do(d.real) }, func() error { return do(d.twin) })
 }
 
 func (d *dir) Mkdir(name string) error {
@@ -173,8 +186,10 @@ func (d *dir) Stat(name string) (vfs.Info, error) { return d.real.Stat(name) }
 func (d *dir) List() ([]vfs.Info, error)          { return d.real.List() }
 func (d *dir) ID() vfs.ID                         { return d.real.ID() }
 
-// Sync waits for the real disk without holding up anybody.
+// Sync waits for the real disk without holding up anybody but those who would change names.
 func (d *dir) Sync() error {
+	d.rec.names.Lock()
+	defer d.rec.names.Unlock()
 	if err := d.real.Sync(); err != nil {
 		return err
 	}
@@ -185,7 +200,7 @@ func (d *dir) Sync() error {
 
 func (d *dir) Lock(name string) (io.Closer, error) {
 	var l locks
-	err := d.rec.step(func() (err error) { l.real, err = d.real.Lock(name); return err }, func() (err error) { l.twin, err = d.twin.Lock(name); return err })
+	err := d.rec.rename(func() (err error) { l.real, err = d.real.Lock(name); return err }, func() (err error) { l.twin, err = d.twin.Lock(name); return err })
 	if err != nil {
 		if l.real != nil {
 			l.real.Close()
@@ -211,6 +226,7 @@ func (l locks) Close() error {
 type file struct {
 	rec        *FS
 	real, twin vfs.File
+	syncing    *sync.RWMutex
 }
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) { return f.real.ReadAt(p, off) }
@@ -219,9 +235,10 @@ func (f *file) ID() vfs.ID                              { return f.real.ID() }
 
 // WriteAt repeats as much as was written.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
+	f.syncing.RLock()
+	defer f.syncing.RUnlock()
 	f.rec.mu.Lock()
 	defer f.rec.mu.Unlock()
-	f.rec.written[f.real.ID()]++
 	n, err := f.real.WriteAt(p, off)
 	if n == 0 {
 		return n, err
@@ -239,29 +256,20 @@ func (f *file) Preallocate(size int64) error {
 }
 
 func (f *file) change(do func(vfs.File) error) error {
-	return f.rec.step(func() error {
-		f.rec.written[f.real.ID()]++
-		return do(f.real)
-	}, func() error { return do(f.twin) })
+	f.syncing.RLock()
+	defer f.syncing.RUnlock()
+	return f.rec.step(func() error { return do(f.real) }, func() error { return do(f.twin) })
 }
 
-func (f *file) writes() int {
-	f.rec.mu.Lock()
-	defer f.rec.mu.Unlock()
-	return f.rec.written[f.real.ID()]
-}
-
-// Sync waits for the real disk without holding up anybody.
+// Sync waits for the real disk without holding up anybody but those who would write this file.
 func (f *file) Sync() error {
-	before := f.writes()
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
 	if err := f.real.Sync(); err != nil {
 		return err
 	}
 	f.rec.mu.Lock()
 	defer f.rec.mu.Unlock()
-	if f.rec.written[f.real.ID()] != before {
-		f.rec.beside++
-	}
 	return f.rec.repeat(f.twin.Sync)
 }
 

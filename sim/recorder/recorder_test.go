@@ -1,7 +1,7 @@
 package recorder
 
 import (
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,29 +57,36 @@ func (f slowFile) Sync() error {
 	return f.File.Sync()
 }
 
-// A write beside a sync of its own file is counted; every change is announced once, when the record has it.
-func TestBesideAndChanges(t *testing.T) {
+// A write that comes while its file is synced waits for the end of the sync; every change is announced once, when the record has it.
+func TestWriteBesideSync(t *testing.T) {
 	var during func()
 	files := New(slowSync{vfs.OS{}, &during}, disk.New(disk.Adversarial), func(string) string { return "here" })
-	var told atomic.Int64
-	files.OnChange(func(n int) { told.Store(int64(n)) })
+	var told, at []int // changes so far, at the end of each write
+	files.OnChange(func(n int) { told = append(told, n) })
 	d := open(t, files)
 	f, err := d.Create("a")
 	require.NoError(t, err)
 	defer f.Close()
-	write := func() {
-		_, err := f.WriteAt([]byte("x"), 0)
+	write := func(text string) {
+		_, err := f.WriteAt([]byte(text), 0)
 		require.NoError(t, err)
 	}
-	write()
+	write("x")
+	var beside sync.WaitGroup
+	during = func() {
+		began := make(chan struct{})
+		beside.Go(func() {
+			close(began)
+			write("y")
+			at = append(at, files.Changes())
+		})
+		<-began
+	}
 	require.NoError(t, f.Sync())
-	require.Zero(t, files.Beside())
-	during = write
-	require.NoError(t, f.Sync())
-	require.Equal(t, 1, files.Beside())
+	beside.Wait()
+	require.Equal(t, []int{5}, at, "root, create, write, sync, and only then the write")
 	require.NoError(t, d.Sync())
-	require.EqualValues(t, 7, told.Load(), "root, create, write, sync, write, sync, directory")
-	require.Equal(t, 7, files.Changes())
+	require.Equal(t, []int{1, 2, 3, 4, 5, 6}, told)
 	content, ok := files.Cut().DurableFile("here/a")
 	require.True(t, ok, "the directory has the name that it was given")
 	require.Equal(t, "x", string(content))
