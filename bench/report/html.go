@@ -33,7 +33,7 @@ nav a { margin-right:1rem } a { color:var(--c0) } code { font-size:.9em } .dim {
 th,td { padding:.3rem .7rem; border-bottom:1px solid var(--line); text-align:right; white-space:nowrap }
 th:first-child,td:first-child { text-align:left; padding-left:0 } th { color:var(--dim); font-weight:600; white-space:normal; vertical-align:bottom; line-height:1.25 }
 .plots { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(100%,27rem),1fr)); gap:1.5rem; margin-top:1rem }
-figure { margin:0 } figcaption { font-weight:600; font-size:.92rem } svg { width:100%; height:auto; display:block }
+figure { margin:0; max-width:38rem } figcaption { font-weight:600; font-size:.92rem } svg { width:100%; height:auto; display:block }
 svg text { fill:var(--dim); font:11px system-ui,sans-serif } svg .label { font-size:12px }
 .grid { stroke:var(--line) } .axis,.tick { stroke:var(--dim) } svg polyline { fill:none; stroke-width:2 }
 .legend { display:flex; flex-wrap:wrap; gap:.1rem 1rem; font-size:.85rem; margin:.2rem 0 0; padding:0; list-style:none }
