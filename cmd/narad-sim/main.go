@@ -10,6 +10,7 @@
 //	                          and keeps the failure (docs/simulator.md)
 //	narad-sim mutants         plants known bugs, one at a time, and reports which check catches each
 //	narad-sim realfs          crashes real engines on the real file system
+//	narad-sim torture         kills a real server under the load of real clients
 //
 // It exits with 0 when nothing was violated, with 1 when something was, and with 2 when it was used wrongly.
 package main
@@ -36,7 +37,7 @@ import (
 const defaultSeeds = 300
 
 func main() {
-	commands := map[string]func([]string) int{"mutants": runMutants, "realfs": runRealfs}
+	commands := map[string]func([]string) int{"mutants": runMutants, "realfs": runRealfs, "torture": runTorture}
 	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
 		os.Exit(commands[os.Args[1]](os.Args[2:]))
 	}
@@ -71,7 +72,7 @@ func parse(args []string) (f flags, err error) {
 	set.Uint64Var(&f.seed, "seed", 0, "replay this one world with its event log")
 	f.failure.register(set)
 	set.Usage = func() {
-		fmt.Fprintf(set.Output(), "usage: narad-sim [flags]\n       narad-sim mutants [flags]\n       narad-sim realfs [flags]\n\n")
+		fmt.Fprintf(set.Output(), "usage: narad-sim [flags]\n       narad-sim mutants [flags]\n       narad-sim realfs [flags]\n       narad-sim torture [flags]\n\n")
 		set.PrintDefaults()
 	}
 	if err := set.Parse(args); err != nil {

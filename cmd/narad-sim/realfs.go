@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"narad/sim/disk"
-	"narad/sim/mutants"
 	"narad/sim/realfs"
 )
 
@@ -166,42 +165,22 @@ func (f realfsFlags) plant(args []string) int {
 
 // runPlanted builds this program with a mutant and runs it.
 func runPlanted(name string, args []string) (code int, err error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return 0, err
-	}
-	all, err := mutants.Load()
-	if err != nil {
-		return 0, err
-	}
 	dir, err := os.MkdirTemp("", "narad-mutant-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	for _, m := range all {
-		if m.Name != name {
-			continue
-		}
-		overlay, err := m.Overlay(root, dir)
-		if err != nil {
-			return 0, err
-		}
-		binary := filepath.Join(dir, "narad-sim")
-		build := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./cmd/narad-sim")
-		build.Dir = root
-		if out, err := build.CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("%s does not build: %w\n%s", name, err, out)
-		}
-		run := exec.Command(binary, args...)
-		run.Stdout, run.Stderr = os.Stdout, os.Stderr
-		var exit *exec.ExitError
-		if err := run.Run(); err != nil && !errors.As(err, &exit) {
-			return 0, err
-		}
-		return run.ProcessState.ExitCode(), nil
+	binary := filepath.Join(dir, "narad-sim")
+	if err := build(name, "./cmd/narad-sim", binary, dir); err != nil {
+		return 0, err
 	}
-	return 0, fmt.Errorf("no mutant is called %q; narad-sim mutants -list names them", name)
+	run := exec.Command(binary, args...)
+	run.Stdout, run.Stderr = os.Stdout, os.Stderr
+	var exit *exec.ExitError
+	if err := run.Run(); err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	return run.ProcessState.ExitCode(), nil
 }
 
 // without returns the arguments without a flag and its value.

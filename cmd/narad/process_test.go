@@ -1,26 +1,22 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"narad/client"
+	"narad/internal/torture"
 )
 
 // patience bounds every wait for something that must happen; nothing is judged by it but a hang.
-const patience = 60 * time.Second
+const patience = torture.Patience
 
 // binary returns the narad command, built once a test run. NARAD_BINARY names one to use instead.
 var binary = sync.OnceValues(func() (string, error) {
@@ -50,16 +46,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is a running server.
+// process is a running server of one test.
 type process struct {
+	*torture.Process
 	t    *testing.T
-	cmd  *exec.Cmd
-	addr string        // once it serves
-	up   chan struct{} // closed when addr is known
-	gone chan struct{} // closed when it has ended
-
-	mu     sync.Mutex // guards stderr
-	stderr bytes.Buffer
+	addr string // once it serves
 }
 
 // start runs "narad serve" in dir, with data below it and more arguments, on a free port, without security.
@@ -73,71 +64,28 @@ func startWith(t *testing.T, dir string, env []string, more ...string) *process 
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
-	p := &process{t: t, up: make(chan struct{}), gone: make(chan struct{})}
-	p.cmd = exec.Command(path, append([]string{"serve", "--addr", "127.0.0.1:0", "--data-dir", "data"}, more...)...)
-	p.cmd.Dir = dir
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, env...)
-	pipe, err := p.cmd.StderrPipe()
+	p, err := torture.Start(path, dir, env, more...)
 	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	go func() {
-		defer close(p.gone)
-		lines := bufio.NewScanner(pipe)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			p.read(lines.Bytes())
-		}
-		p.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		p.cmd.Process.Kill()
-		<-p.gone
-	})
-	return p
-}
-
-// read takes in one line of the log.
-func (p *process) read(line []byte) {
-	var entry struct{ Msg, Addr string }
-	if json.Unmarshal(line, &entry) == nil && entry.Msg == "serving" {
-		p.addr = entry.Addr
-		close(p.up)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stderr.Write(line)
-	p.stderr.WriteByte('\n')
+	t.Cleanup(func() { require.NoError(t, p.Kill()) })
+	return &process{Process: p, t: t}
 }
 
 // listener returns the address of a listener beside the main one.
 func (p *process) listener(name string) string {
 	p.t.Helper()
-	for line := range strings.Lines(p.log()) {
-		var entry struct{ Msg, Listener, Addr string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" && entry.Listener == name {
-			return entry.Addr
-		}
-	}
-	require.Fail(p.t, "no such listener", p.log())
-	return ""
+	addr := p.Listener(name)
+	require.NotEmpty(p.t, addr, "no such listener: %s", p.Log())
+	return addr
 }
 
-func (p *process) log() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.String()
-}
+func (p *process) log() string { return p.Log() }
 
 // serving waits until the server serves.
 func (p *process) serving() *process {
 	p.t.Helper()
-	select {
-	case <-p.up:
-	case <-p.gone:
-		require.Fail(p.t, "the server did not start", p.log())
-	case <-time.After(patience):
-		require.Fail(p.t, "the server does not serve", p.log())
-	}
+	addr, err := p.Serving()
+	require.NoError(p.t, err)
+	p.addr = addr
 	return p
 }
 
@@ -152,36 +100,25 @@ func (p *process) client() *client.Client {
 // kill ends the server by SIGKILL and waits for its end.
 func (p *process) kill() {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Kill())
-	p.exit()
+	require.NoError(p.t, p.Kill())
 }
 
 // signal sends one signal.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(s))
+	require.NoError(p.t, p.Signal(s))
 }
 
 // exit waits for the end and returns the exit status.
 func (p *process) exit() int {
 	p.t.Helper()
-	select {
-	case <-p.gone:
-	case <-time.After(patience):
-		require.Fail(p.t, "the server does not end", p.log())
-	}
-	return p.cmd.ProcessState.ExitCode()
+	code, err := p.Wait()
+	require.NoError(p.t, err)
+	return code
 }
 
 // errorLines returns the lines of level error.
-func (p *process) errorLines() (lines []string) {
-	for line := range strings.Lines(p.log()) {
-		if strings.Contains(line, `"level":"ERROR"`) || !strings.HasPrefix(line, "{") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
+func (p *process) errorLines() []string { return p.ErrorLines() }
 
 // message creates a topic at the server, if need be, and returns a message for it.
 func message(t *testing.T, p *process) client.Outgoing {

@@ -49,8 +49,9 @@ engine, cluster, sim, sim/model < sim/check # checkers see the engine through it
 sim/check, sim/shrink < sim/workload # worlds to break the engine in; production never knows of them
 sim/workload < sim/report # reports show runs; no run depends on being shown
 engine, sim/model, sim/recorder < sim/realfs # lives of an engine on real files; worlds know nothing of it
+client, sim/model < internal/torture # clients of a real server and the queue that it must be like; whose server does not matter
 NONE < sim/mutants # mutants are patches of text, planted by building elsewhere
-sim/workload, sim/shrink, sim/report, sim/mutants, sim/realfs < cmd/narad-sim # the simulator's program speaks no HTTP
+sim/workload, sim/shrink, sim/report, sim/mutants, sim/realfs, internal/torture < cmd/narad-sim # the simulator's program contains no server
 
 vfs < bench/report # what was measured is shown without knowing what was
 sim/recorder < bench/tap # files are counted, whoever writes them
@@ -76,6 +77,7 @@ bench, bench/report, bench/load, bench/floor # measure real disks, processes and
 sim # reports a stuck world on the terminal of the run
 sim/mutants # builds and runs mutated programs
 sim/realfs # real directories
+internal/torture # starts and kills processes
 `
 
 type layer struct {

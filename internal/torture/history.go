@@ -1,4 +1,4 @@
-package main
+package torture
 
 import (
 	"cmp"
@@ -9,11 +9,12 @@ import (
 
 // copyID names one stored copy of a message.
 type copyID struct {
+	topic     string
 	partition int
 	offset    int64
 }
 
-func (c copyID) String() string { return fmt.Sprintf("p%d @%d", c.partition, c.offset) }
+func (c copyID) String() string { return fmt.Sprintf("%s/%d @%d", c.topic, c.partition, c.offset) }
 
 // outcome is how a request ended, as its client saw it.
 type outcome uint8
@@ -48,7 +49,9 @@ type (
 	// death is the end of a server process.
 	death struct {
 		at       time.Duration // before the signal was sent
+		over     time.Duration // when there was no process any more
 		graceful bool
+		stopped  time.Duration // how long the process stood still (SIGSTOP) in its life: its ticks were late by that
 	}
 )
 
@@ -140,7 +143,7 @@ func sorted(m map[copyID][]*lease) []copyID {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b copyID) int {
-		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
 	})
 	return keys
 }
@@ -180,7 +183,7 @@ func (c *checker) deliver(d *delivery) {
 func (c *checker) attach(s *settleOp) {
 	l := c.leases[s.handle]
 	if l == nil {
-		c.violation("handle %s was settled and never given out: the test is broken", s.handle)
+		c.violation("handle %s was settled and never given out: the clients are broken", s.handle)
 		return
 	}
 	l.settles = append(l.settles, s)
@@ -296,7 +299,7 @@ func (c *checker) redelivered(s *settleOp, d *delivery) {
 		c.violation("%v: acknowledged at %v and delivered again at %v by the same process", d.copy, s.ret, d.ret)
 	case c.deaths[s.life].graceful:
 		c.violation("%v: acknowledged at %v and delivered again at %v after a graceful stop", d.copy, s.ret, d.ret)
-	case age > c.undoneMax:
+	case age > c.undoneMax+c.deaths[s.life].stopped:
 		c.violation("%v: acknowledged at %v, %v before the kill, and delivered again at %v", d.copy, s.ret, age, d.ret)
 	default:
 		c.findings.undone++
