@@ -109,8 +109,15 @@ func (n *Node) seeTopic(v engine.Event) bool {
 			s.aside = s.aside || s.gone && s.key.name == v.Name
 		}
 	case engine.RetireFailed:
+		if n.excused(v.Err) {
+			n.Goal("the directory of a topic that is gone could not be set aside")
+			break
+		}
 		n.fail(model.Violate("INV-25", "the directory of %s %s could not be set aside on a healthy disk: %v", v.Name, v.Incarnation, v.Err))
 	case engine.TidyFailed:
+		if n.excused(v.Err) {
+			break
+		}
 		n.fail(model.Violate("INV-32", "directory %s could not be removed on a healthy disk: %v", v.Name, v.Err))
 	case engine.ShardDropped:
 		n.shardDropped(v)
@@ -211,8 +218,11 @@ func (n *Node) forgotten(key engine.Key) {
 	if !p.gone {
 		return
 	}
-	if s := n.cycle.known[topicKey{key.Topic, p.topic.ID}]; !s.aside { // COM-38, B089
-		n.failPart(p, model.Violate("INV-25", "the consumer state was dropped before the directory was set aside"))
+	if !n.aside(p) {
+		if _, open := p.model.Committed(); open { // COM-38, B089
+			n.failPart(p, model.Violate("INV-25", "the consumer state was dropped before the directory was set aside"))
+		}
+		return // it was closed because nobody used it, while its topic was going; the drop is still to come
 	}
 	if p.stranded {
 		n.Goal("S-17")
@@ -232,10 +242,15 @@ func (n *Node) shardDropped(v engine.ShardDropped) {
 		n.crashCopiesOf(p)
 	case !p.gone:
 		n.failPart(p, model.Violate("INV-25", "the shard was retired although the topic is there"))
+	case !n.aside(p): // COM-38, B089
+		n.failPart(p, model.Violate("INV-25", "the lease table was dropped before the directory was set aside"))
 	default:
 		p.model.Drop()
 	}
 }
+
+// aside reports whether the directory of a partition's incarnation has lost its name.
+func (n *Node) aside(p *part) bool { return n.cycle.known[topicKey{p.key.Topic, p.topic.ID}].aside }
 
 func (n *Node) crashCopiesOf(p *part) { p.crashCopies(n.now()) }
 

@@ -59,6 +59,9 @@ func TestLifeCycleViolations(t *testing.T) {
 		"dropped before the directory was set aside": {"INV-25", func(_ *sim.World, _ *Node, see see) {
 			see(stored(5), open(-1), engine.TopicDeleted{Name: "t"}, consumer(committer.Forgotten{Key: ckey}))
 		}},
+		"a lease table dropped before the directory was set aside": {"INV-25", func(_ *sim.World, _ *Node, see see) {
+			see(stored(5), open(-1), engine.TopicDeleted{Name: "t"}, engine.ShardDropped{Key: key, Why: engine.DropRetired})
+		}},
 		"retired although it is there": {"INV-25", func(_ *sim.World, _ *Node, see see) {
 			see(stored(5), open(-1), engine.ShardDropped{Key: key, Why: engine.DropRetired})
 		}},
@@ -129,6 +132,16 @@ func TestLegalLifeCycle(t *testing.T) {
 		require.Error(t, n.Residue([]string{"t.stale-1"}), "INV-32")
 		drained, pending := n.Drained()
 		require.True(t, drained, pending)
+	}))
+}
+
+// A partition that nobody uses may still be closed between the commit point of a deletion and its first fence.
+func TestIdleWhileItsTopicGoes(t *testing.T) {
+	require.NoError(t, watched(t, func(_ *sim.World, n *Node, see func(...engine.Event)) {
+		see(stored(5), open(-1), engine.TopicDeleted{Name: "t"})
+		see(engine.ShardDropped{Key: key, Why: engine.DropIdle}, consumer(committer.Forgotten{Key: ckey}))
+		see(engine.SetAside{Name: "t"}, consumer(committer.Forgotten{Key: ckey}))
+		require.True(t, n.parts[key].dropped)
 	}))
 }
 
