@@ -76,7 +76,9 @@ func (n *node) operateLoop() {
 			o.alter(spec.Name, engine.TopicPatch{MaxInFlight: &more, MaxAckedAhead: &more})
 		case 8:
 			more := spec.Partitions + r.w.Choose(3)
-			o.alter(spec.Name, engine.TopicPatch{Partitions: &more})
+			if o.alter(spec.Name, engine.TopicPatch{Partitions: &more}) {
+				o.fill(spec, int32(more-1))
+			}
 		case 9, 10:
 			o.get(spec.Name)
 		case 11:
@@ -144,20 +146,29 @@ func (o *operator) get(name string) {
 	})
 }
 
-// alter changes settings. It leaves the incarnation alone, so it is no part of the history.
-func (o *operator) alter(name string, patch engine.TopicPatch) {
+// alter changes settings. It leaves the incarnation alone, so it is no part of the history. It reports whether the topic has
+// what was asked for, or more partitions than that.
+func (o *operator) alter(name string, patch engine.TopicPatch) bool {
 	n := o.node
 	var err error
 	if n.call("alter topic", time.Minute, func(eng *engine.Engine) { _, err = eng.AlterTopic(name, patch) }) != answered {
-		return
+		return false
 	}
 	shrinks := patch.Partitions != nil && errors.Is(err, engine.ErrInvalid) // it had grown before
 	if refusedLeaderless(err) || isUncertain(err) {
-		return
+		return false
 	}
 	if err != nil && !shrinks && !errors.Is(err, engine.ErrTopicNotFound) && !errors.Is(err, engine.ErrClosed) {
 		n.run.fail("AVL-01", "%s: alter topic %s: %v", n.name, name, err)
 	}
+	return err == nil || shrinks
+}
+
+// fill sends a message to the last partition of a topic that has grown. Whoever was parked before is to have it (PUMP-19).
+func (o *operator) fill(spec engine.TopicSpec, partition int32) {
+	id, m := o.node.newMessage(spec)
+	m.Key, m.Partition = nil, partition
+	o.node.produce([]int{id}, []engine.Message{m})
 }
 
 // topicOp makes a request about a topic name and writes into its history what came of it. It reports whether the answer is
