@@ -12,9 +12,14 @@ import (
 // depthMax is how deep values may nest; encoding/json has the same bound.
 const depthMax = 10000
 
-// isJSON reports whether b is one JSON value, with white space around it.
-func isJSON(b []byte) bool {
-	i := scanValue(b, skipSpace(b, 0), 0)
+// spliceDepthMax is how deep a payload may nest that is spliced into an answer: around it are a message, and in a batch an
+// array and an object. Beyond, encoding/json, which many clients have, would refuse the answer, and nobody could settle
+// the message.
+const spliceDepthMax = depthMax - 3
+
+// isJSON reports whether b is one JSON value, with white space around it, that nests at most that deep.
+func isJSON(b []byte, deep int) bool {
+	i := scanValue(b, skipSpace(b, 0), depthMax-deep)
 	return i >= 0 && skipSpace(b, i) == len(b)
 }
 

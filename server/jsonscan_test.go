@@ -26,7 +26,7 @@ var jsonTexts = []string{
 
 func TestIsJSON(t *testing.T) {
 	for _, text := range jsonTexts {
-		require.Equal(t, json.Valid([]byte(text)), isJSON([]byte(text)), "%.60q", text)
+		require.Equal(t, json.Valid([]byte(text)), isJSON([]byte(text), depthMax), "%.60q", text)
 	}
 }
 
@@ -38,7 +38,7 @@ func FuzzIsJSON(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		require.Equal(t, json.Valid(text), isJSON(text))
+		require.Equal(t, json.Valid(text), isJSON(text, depthMax))
 		if end := scanString(append([]byte(`"`), text...), 0); end > 0 {
 			quoted := append([]byte(`"`), text...)[:end]
 			var want string
@@ -186,7 +186,7 @@ func BenchmarkParseBatch(b *testing.B) {
 
 func BenchmarkIsJSON(b *testing.B) {
 	payload := []byte(`{"id":123456,"customer":"c-77","items":[{"sku":"abc","n":2},{"sku":"def","n":1}],"note":"` + strings.Repeat("x", 900) + `"}`)
-	for name, valid := range map[string]func([]byte) bool{"ours": isJSON, "encoding/json": json.Valid} {
+	for name, valid := range map[string]func([]byte) bool{"ours": func(b []byte) bool { return isJSON(b, depthMax) }, "encoding/json": json.Valid} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(payload)))
 			for b.Loop() {

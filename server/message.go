@@ -14,8 +14,8 @@ import (
 //	topic, partition, offset
 //	key               absent without a key; base64 when it is not UTF-8
 //	key_encoding      "base64" in that case
-//	payload           a payload that is JSON is spliced in as it is; other UTF-8 is a JSON string; the rest is
-//	                  base64; null for an empty one
+//	payload           a payload that is JSON is spliced in as it is, unless it nests so deeply that the answer could not
+//	                  be decoded; other UTF-8 is a JSON string; the rest is base64; null for an empty one
 //	payload_encoding  "base64" in that case
 //	timestamp         unix seconds of the commit to the partition
 //	receipt_handle    partition:offset:nonce; absent in a replay
@@ -68,7 +68,7 @@ func appendPayload(dst, payload []byte) []byte {
 	case !utf8.Valid(payload): // isJSON does not look inside strings
 		dst = appendBase64(dst, payload)
 		return append(dst, `,"payload_encoding":"base64"`...)
-	case isJSON(payload):
+	case isJSON(payload, spliceDepthMax):
 		return append(dst, payload...)
 	default:
 		return appendString(dst, string(payload))

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -38,6 +39,35 @@ func TestMessageForm(t *testing.T) {
 			Handle: inflight.Handle{Partition: 7, Offset: 41, Nonce: 99},
 		}
 		require.Equal(t, head+c.want+tail, string(appendMessage(nil, d)))
+	}
+}
+
+// A payload that nests as deeply as encoding/json allows is JSON alone, and not inside an answer: there it is a string, so that
+// a client can decode the answer and settle the message.
+func TestDeepPayload(t *testing.T) {
+	for deep, spliced := range map[int]bool{spliceDepthMax: true, spliceDepthMax + 1: false, depthMax: false, depthMax + 1: false} {
+		payload := strings.Repeat("[", deep) + strings.Repeat("]", deep)
+		a := batchAnswer{body: []byte(batchAnswerBegin)}
+		require.True(t, a.fit(&engine.Delivery{Topic: "t", Payload: []byte(payload), Handle: inflight.Handle{Nonce: 1}}))
+		var batch struct{ Messages []struct{ Payload json.RawMessage } }
+		require.NoError(t, json.Unmarshal(append(a.body, "]}"...), &batch), "%d", deep)
+		if spliced {
+			require.Equal(t, payload, string(batch.Messages[0].Payload))
+		} else {
+			require.Equal(t, `"`+payload+`"`, string(batch.Messages[0].Payload))
+		}
+	}
+}
+
+// What a client reads of a body that does not decode names its fields, and nothing of this program.
+func TestDecodeProblem(t *testing.T) {
+	for body, want := range map[string]string{
+		"": "it is empty", `{"name":`: "it ends in the middle of its JSON value", "[]": "it is a JSON array, not an object",
+		`{"name":5}`: "name: number does not fit", `{"partitions":3.5}`: "partitions: number 3.5 does not fit",
+		`{"x":1}`: `unknown field "x"`, `{"partitions":99999999999999999999}`: "partitions: number 99999999999999999999 does not fit",
+	} {
+		err := decodeStrict([]byte(body), new(createRequest))
+		require.EqualError(t, err, "the request body is not what this route takes: "+want)
 	}
 }
 

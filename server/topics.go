@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -108,13 +109,32 @@ func decodeStrict(body []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return badf("the request body is not what this route takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return badf("the request body is not what this route takes: %s", decodeProblem(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return badf("the request body goes on after its JSON value")
 	}
 	return nil
 }
+
+// decodeProblem says what is wrong with a body, without the names that it has in this program.
+func decodeProblem(err error) string {
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return "it is empty"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ends in the middle of its JSON value"
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Sprintf("%s: %s does not fit", kind.Field, kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Sprintf("it is a JSON %s, not an object", kind.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// visibilityMax is the longest lease, in milliseconds: what a [time.Duration] can be.
+const visibilityMax = math.MaxInt64 / int64(time.Millisecond)
 
 // spec checks what this surface restricts beyond the engine and fills in what is absent.
 func (s *Server) spec(q *createRequest) (engine.TopicSpec, error) {
@@ -136,8 +156,8 @@ func (s *Server) spec(q *createRequest) (engine.TopicSpec, error) {
 		spec.RetentionMs = *q.RetentionMs
 	}
 	if q.VisibilityMs != nil {
-		if *q.VisibilityMs < 1 || *q.VisibilityMs > math.MaxInt64/int64(time.Millisecond) {
-			return spec, badf("visibility_timeout_ms is %d, allowed is at least 1", *q.VisibilityMs)
+		if *q.VisibilityMs < 1 || *q.VisibilityMs > visibilityMax {
+			return spec, badf("visibility_timeout_ms is %d, allowed are 1 to %d", *q.VisibilityMs, visibilityMax)
 		}
 		spec.Visibility = time.Duration(*q.VisibilityMs) * time.Millisecond
 	}
