@@ -74,7 +74,7 @@ var settings = []setting{
 		also("Durability interval of consumer state: a power loss brings back about that much of acked messages."),
 	millis("storage.consumer_offset_writeout_interval_ms", "", func(c *Config) *time.Duration { return &c.Storage.WriteoutInterval }, 100, 10, 100, "").
 		also("How often consumer state is handed to the system: a killed process brings back about that much. The shorter of the two intervals counts."),
-	boolean("storage.ingress_wal_prealloc", "", func(c *Config) *bool { return &c.Storage.WALPrealloc }, false).
+	boolean("storage.ingress_wal_prealloc", "", func(c *Config) *bool { return &c.Storage.WALPrealloc }, true).
 		also("Prepare the files of the ingress log ahead: quicker produces for up to 128 MiB more disk."),
 
 	number("topic.default_partitions", "NARAD_TOPIC_DEFAULT_PARTITIONS", func(c *Config) *int { return &c.Topic.DefaultPartitions }, 3, 3, 108, "").

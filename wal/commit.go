@@ -104,8 +104,11 @@ type part struct {
 }
 
 // nextPart returns how much of the frames goes into the active segment by one write: nothing when the
-// segment is full.
+// segment is full, or is left for one that is prepared.
 func (l *Log) nextPart(frames []byte, left int) (size, records int) {
+	if l.prefersPrepared(frameSize(frames)) {
+		return 0, 0
+	}
 	room := l.options.SegmentBytes - l.tail.seg.size
 	limit := min(room, maxUnsynced)
 	if int64(len(frames)) <= limit {

@@ -48,8 +48,8 @@
 //
 // # Preparing
 //
-// With Options.Preallocate a third task makes the file of the next segment once the active one is half full, or grows and
-// can be left before long. It writes zeros over all of it and syncs, in steps, then the trailer. Zeros, and not a run of
+// With Options.Preallocate a third task makes the file of the next segment once the active one is half full, or grows:
+// that one is left for the prepared one as soon as it is ready. It writes zeros over all of it and syncs, in steps, then the trailer. Zeros, and not a run of
 // allocated blocks, because ext4 keeps a note of which of those were written and has to journal each change of it. When
 // compaction frees a segment and no file is there, that one is kept for it instead of being removed.
 //

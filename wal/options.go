@@ -22,7 +22,7 @@ type Options struct {
 	// that an append changes neither its size nor its blocks. Where such changes need the file system's journal,
 	// a sync is the quicker without them: on ext4 on a virtual disk appends of 1 to 16 writers took 0.5 to 0.7 of the
 	// time, preparing included, and those of 64 about 0.6 to 1 (BenchmarkGroupCommit). It costs a second write of every byte and twice
-	// SegmentBytes of disk space, used or not, which is why it is off by default. It changes only how
+	// SegmentBytes of disk space, used or not. It changes only how
 	// files are written: either kind is read whatever is set.
 	Preallocate bool
 	// OnDurable is called after the durable end advanced, by the task that syncs. It must not block.

@@ -180,6 +180,18 @@ func resize(file vfs.File, size int64) error {
 	return file.Preallocate(size)
 }
 
+// prefersPrepared reports whether the active segment grows and is left for a prepared one, into which a frame of need bytes fits.
+// A log that is never idle would otherwise grow its first segment to the end.
+func (l *Log) prefersPrepared(need int) bool {
+	seg := l.tail.seg
+	if !l.options.Preallocate || seg.prepared || seg.size == 0 || int64(need) > l.options.SegmentBytes {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.prepared.state == prepareReady
+}
+
 // usePrepared makes the prepared file, if there is one, the file of seg, whose first frame has need bytes. The name is
 // not durable yet. It returns nil when a file has to be created. The caller holds dirMu.
 func (l *Log) usePrepared(seg *segment, need int) vfs.File {

@@ -63,26 +63,25 @@ func TestAppendsIntoPreparedSegment(t *testing.T) {
 	b := r.contents()[preparedName]
 	require.Equal(t, string(record.AppendWALTrailer(make([]byte, size), size)), b)
 
-	_, err = l.Append(make([]byte, 300))
+	_, err = l.Append([]byte("two"))
 	require.NoError(t, err)
-	require.NoError(t, l.SetCheckpoint(l.Next())) // so that the growing segment is left
+	require.Equal(t, []SegmentRolled{{First: 2, Prepared: true}}, eventsOf[SegmentRolled](r), "the growing segment is left at once")
+	require.NoError(t, l.SetCheckpoint(2))
 	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, time.Minute, time.Millisecond)
-	require.Equal(t, []SegmentRolled{{First: 3, Prepared: true}}, eventsOf[SegmentRolled](r))
 	require.True(t, eventsOf[SegmentRemoved](r)[0].Recycled)
-	require.Equal(t, b, r.contents()[segmentName(3)], "as it was prepared")
 
 	_, err = l.Append([]byte("three"), []byte("four"))
 	require.NoError(t, err)
-	want := segmentOf(3, "three", "four")
-	require.Equal(t, string(want)+b[len(want):], r.contents()[segmentName(3)])
-	got, next := readAll(t, l, 3)
-	require.Equal(t, []string{"three", "four"}, got)
+	want := segmentOf(2, "two", "three", "four")
+	require.Equal(t, string(want)+b[len(want):], r.contents()[segmentName(2)])
+	got, next := readAll(t, l, 2)
+	require.Equal(t, []string{"two", "three", "four"}, got)
 
 	require.NoError(t, l.SetCheckpoint(next)) // this one is not left, it would free nothing
 	require.Eventually(t, func() bool { stored, durable := l.Checkpoint(); return stored == durable }, time.Minute, time.Millisecond)
 	require.NoError(t, l.Close())
-	require.Equal(t, []string{segmentName(3), checkpointName}, r.names())
-	require.Equal(t, string(want), r.contents()[segmentName(3)], "nothing but frames after a stop")
+	require.Equal(t, []string{segmentName(2), checkpointName}, r.names())
+	require.Equal(t, string(want), r.contents()[segmentName(2)], "nothing but frames after a stop")
 	require.Len(t, eventsOf[SegmentRolled](r), 1)
 	r.open(Options{}).Close()
 	require.Empty(t, eventsOf[TailCut](r))

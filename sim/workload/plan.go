@@ -32,7 +32,10 @@ type plan struct {
 	ReadErrors  int           // reads of partition logs that fail, in a million
 	Churn       time.Duration // the longest pause of the operator between two changes of topics; 0: nobody changes any
 	FaultGap    time.Duration // the longest time between two stretches in which the disk fails; 0: it never does
-	Files       int           // descriptors of consumer.ahead that the node keeps; 0: plenty
+	Faults      []int         // which of faultKinds
+	// FaultyStarts: they also strike while the node starts and stops.
+	FaultyStarts bool
+	Files        int // descriptors of consumer.ahead that the node keeps; 0: plenty
 	// LookupErrors: now and then a path of consumer state cannot be looked up.
 	LookupErrors bool
 	IdleAfter    time.Duration // when unused partitions are closed; 0: the default
@@ -156,7 +159,7 @@ func drawPlan(w *sim.World, policy sim.Policy) plan {
 		Batch: pick(w, 0, 0, 10, 40), Replay: pick(w, 0, 5, 20),
 	}
 	p.Codec = pick(w, record.CodecNone, record.CodecNone, record.CodecZstd)
-	p.Preallocate = w.Choose(4) == 3
+	p.Preallocate = w.Choose(4) > 0
 	p.Writeback = pick(w, 0, 0, 1000, 50_000)
 	p.Evict = pick(w, 0, 0, 1000, 50_000)
 	for i := range 1 + w.Choose(2) {
