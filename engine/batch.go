@@ -86,6 +86,7 @@ func (b *batch) scan(pinned int32) error {
 	case len(b.items) > 0:
 		return nil
 	case err == nil:
+		b.topic.want()
 		return ErrEmpty
 	}
 	return err

@@ -153,6 +153,9 @@ func (t *topic) scan(pinned int32, via Handout) (found *Delivery, err error) {
 		return true, quick, err
 	})
 	if found == nil && err == nil {
+		if via == HandoutScan {
+			t.want()
+		}
 		return nil, ErrEmpty
 	}
 	return found, err

@@ -18,8 +18,12 @@ const (
 	commitHung     = time.Second
 	commitRetryMin = 50 * time.Millisecond
 	commitRetryMax = time.Second
-	lingerRecords  = 64 // a destination with as many goes at once
+	lingerRecords  = 64 // a destination with as many goes at once, if somebody waits for it
 	lingerMax      = 50 * time.Millisecond
+	quietRecords   = 256 // and if nobody does
+	quietBytes     = 512 << 10
+	quietSlots     = 2                      // commits at a time beside which one that nobody waits for begins
+	quietPatience  = 250 * time.Millisecond // then it does so anyway
 	windowMin      = 4096
 	windowMax      = 65536
 	windowBytes    = 64 << 20
@@ -36,8 +40,11 @@ const (
 // others go on, up to lookAhead windows past the checkpoint; they are read again, in order, when it has room. A record in
 // flight is never sent a second time: only when its commit has ended in a failure.
 //
-// Under load records gather: while other commits run, a destination with few records waits until the oldest is twice as old
-// as its commits take, at most lingerMax (WAL-23). Alone it does not wait.
+// Under load records gather (WAL-23). A topic is awaited while consumers are parked at it, and for a moment after one found
+// nothing. While other commits run, a destination of an awaited topic with few records waits until the oldest is twice as old as
+// its commits take, at most lingerMax. When nobody waits, its commit is in no hurry, and each file that syncs beside the ingress
+// log makes the syncs of that slower: the first record after a pause goes at once, then they gather for lingerMax, and few commits
+// run at a time.
 type dispatcher struct {
 	engine *Engine
 	wake   *env.Waiter // unparks run: records became durable, a commit ended, or stop
@@ -50,9 +57,11 @@ type dispatcher struct {
 	stopping bool
 	lanes    map[destination]*lane
 	all      []*lane
-	waiting  []*lane // with records and no commit in flight
-	flying   []*lane // with a commit in flight
-	running  int     // commits in flight that are not hung
+	waiting  []*lane     // with records and no commit in flight
+	flying   []*lane     // with a commit in flight
+	running  int         // commits in flight that are not hung
+	behind   int         // lanes that have passed something over
+	ended    env.Instant // of the last commit
 	window   window
 	held     int // records in queues, those of hung lanes excepted
 	bytes    int // of these
@@ -61,7 +70,9 @@ type dispatcher struct {
 }
 
 func newDispatcher(e *Engine) *dispatcher {
-	return &dispatcher{engine: e, wake: e.env.NewWaiter(), tasks: e.env.NewGroup(), lanes: make(map[destination]*lane)}
+	return &dispatcher{
+		engine: e, wake: e.env.NewWaiter(), tasks: e.env.NewGroup(), lanes: make(map[destination]*lane), ended: always,
+	}
 }
 
 func (d *dispatcher) start() {
@@ -150,8 +161,10 @@ func (d *dispatcher) change(l *lane, fn func()) {
 	fn()
 	switch {
 	case !behind && len(l.skipped) > 0:
+		d.behind++
 		d.engine.emit(DestinationBehind{l.key, l.skipped[0]})
 	case behind && len(l.skipped) == 0:
+		d.behind--
 		d.engine.emit(DestinationCaughtUp{l.key})
 	}
 	r, b := l.load()
@@ -160,18 +173,42 @@ func (d *dispatcher) change(l *lane, fn func()) {
 	if l.flying == 0 && l.size() > 0 && !l.listed {
 		l.listed = true
 		d.waiting = append(d.waiting, l)
+		l.dest.gathers(1)
 	}
 }
 
-// dueAt returns when the next commit of a waiting lane may begin. It needs d.mu.
-func (d *dispatcher) dueAt(l *lane) env.Instant {
+// unlist says that a lane is not among the waiting ones any more. It needs d.mu.
+func (l *lane) unlist() {
+	l.listed = false
+	l.dest.gathers(-1)
+}
+
+// dueAt returns when the next commit of a waiting lane may begin, as far as is known now. It needs d.mu.
+func (d *dispatcher) dueAt(l *lane, now env.Instant) env.Instant {
 	switch {
+	case d.running >= commitSlots:
+		return env.Forever // a commit that ends wakes run
 	case l.failing:
 		return l.retryAt
-	case d.running == 0, l.size() >= lingerRecords, l.latency == 0:
+	case !l.dest.awaited(now):
+		return d.quietDueAt(l, now)
+	case d.running == 0, l.size() >= lingerRecords:
 		return always
 	}
-	return l.queue[l.head].at.Add(min(lingerMax, 2*l.latency))
+	return l.oldest().Add(min(lingerMax, 2*l.latency))
+}
+
+// quietDueAt is dueAt for a lane that nobody waits for. It needs d.mu.
+func (d *dispatcher) quietDueAt(l *lane, now env.Instant) env.Instant {
+	switch {
+	case d.running >= quietSlots:
+		return l.oldest().Add(quietPatience)
+	case l.size() >= quietRecords, l.bytes >= quietBytes, d.running == 0 && now >= d.ended.Add(lingerMax):
+		return always
+	case len(l.skipped) > 0, !d.hasRoom():
+		return always // no more can gather
+	}
+	return l.oldest().Add(lingerMax)
 }
 
 // take begins a commit of the lane that has waited longest among those that are due, nil when there is none.
@@ -183,9 +220,9 @@ func (d *dispatcher) take() *lane {
 	}
 	now := d.now()
 	for i, l := range d.waiting {
-		if now >= d.dueAt(l) {
+		if now >= d.dueAt(l, now) {
 			d.waiting = slices.Delete(d.waiting, i, i+1)
-			l.listed = false
+			l.unlist()
 			l.begin(now)
 			d.running++
 			d.flying = append(d.flying, l)
@@ -231,6 +268,7 @@ func (d *dispatcher) landed(l *lane, base int64, err error) {
 	if !l.hung {
 		d.running--
 	}
+	d.ended = now
 	d.change(l, func() {
 		n := l.flying
 		l.hung = false
@@ -288,8 +326,8 @@ func (d *dispatcher) findHung() {
 func (d *dispatcher) nextDeadline(failedUntil env.Instant) env.Instant {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next := env.Forever
-	if d.now() < failedUntil {
+	next, now := env.Forever, d.now()
+	if now < failedUntil {
 		next = failedUntil
 	}
 	if d.intake.heldCount() > 0 {
@@ -300,10 +338,8 @@ func (d *dispatcher) nextDeadline(failedUntil env.Instant) env.Instant {
 			next = min(next, l.started.Add(commitHung))
 		}
 	}
-	if d.running < commitSlots {
-		for _, l := range d.waiting {
-			next = min(next, d.dueAt(l))
-		}
+	for _, l := range d.waiting {
+		next = min(next, d.dueAt(l, now))
 	}
 	return next
 }
@@ -357,7 +393,7 @@ func (d *dispatcher) forget(l *lane) {
 	}
 	if l.listed {
 		d.waiting = slices.DeleteFunc(d.waiting, func(w *lane) bool { return w == l })
-		l.listed = false
+		l.unlist()
 	}
 	d.all = slices.DeleteFunc(d.all, func(a *lane) bool { return a == l })
 	delete(d.lanes, l.dest)
@@ -367,6 +403,26 @@ func (d *dispatcher) forget(l *lane) {
 func (d *dispatcher) drop(seq uint64) {
 	d.window.done(seq)
 	d.engine.emit(RecordDiscarded{seq})
+}
+
+// awaited implements destination.
+func (p *partition) awaited(now env.Instant) bool {
+	return p.topic.waiting.present.Load() || now < env.Instant(p.topic.wantedUntil.Load())
+}
+
+// gathers implements destination.
+func (p *partition) gathers(by int) { p.topic.gathering.Add(int32(by)) }
+
+// wantedFor is how long a topic counts as awaited after a consume has found nothing.
+const wantedFor = 100 * time.Millisecond
+
+// want notes that a consume found nothing. What has gathered for the topic is committed without further delay.
+func (t *topic) want() {
+	now := t.engine.env.Now()
+	until := env.Instant(t.wantedUntil.Swap(int64(now.Add(wantedFor))))
+	if now >= until && t.gathering.Load() > 0 {
+		t.engine.dispatcher.kick()
+	}
 }
 
 // deliver stores records in the partition log. A log whose failure is lasting is dropped, so that the next attempt recovers it from

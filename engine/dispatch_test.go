@@ -196,19 +196,29 @@ func TestDispatchLimits(t *testing.T) {
 	}
 }
 
-// WAL-23: records gather only while other commits run, for twice as long as a commit takes, at most 50 ms.
+// standIn is a destination for what does not deliver.
+type standIn struct {
+	destination
+	wanted    bool
+	gathering int
+}
+
+func (s *standIn) awaited(env.Instant) bool { return s.wanted }
+func (s *standIn) gathers(by int)           { s.gathering += by }
+
+// WAL-23: where somebody waits, records gather only while other commits run, for twice as long as a commit takes, at most 50 ms.
 func TestLinger(t *testing.T) {
 	d := &dispatcher{}
-	l := &lane{latency: 10 * time.Millisecond}
+	l := &lane{latency: 10 * time.Millisecond, dest: &standIn{wanted: true}}
 	l.push(pending{at: 1000})
-	due := func() env.Instant { return d.dueAt(l) }
+	due := func() env.Instant { return d.dueAt(l, 1000) }
 	require.Equal(t, always, due(), "nothing else runs")
 	d.running = 1
 	require.Equal(t, env.Instant(1000).Add(20*time.Millisecond), due())
 	l.latency = time.Second
 	require.Equal(t, env.Instant(1000).Add(lingerMax), due())
 	l.latency = 0
-	require.Equal(t, always, due(), "how long its commits take is not known")
+	require.LessOrEqual(t, due(), env.Instant(1000), "how long its commits take is not known")
 	l.latency = time.Second
 	for range lingerRecords - 1 {
 		l.push(pending{at: 1000})
@@ -216,6 +226,57 @@ func TestLinger(t *testing.T) {
 	require.Equal(t, always, due(), "enough have gathered")
 	l.failed(5000)
 	require.Equal(t, env.Instant(5000).Add(commitRetryMin), due())
+	d.running = commitSlots
+	require.Equal(t, env.Forever, due())
+}
+
+// WAL-23: where nobody waits, records gather for 50 ms, but for the first after a pause, and few commits run at a time.
+func TestLingerUnawaited(t *testing.T) {
+	d := &dispatcher{engine: &Engine{}, ended: always}
+	l := &lane{latency: 10 * time.Millisecond, dest: &standIn{}}
+	l.push(pending{at: 1000})
+	now := env.Instant(1000)
+	due := func() env.Instant { return d.dueAt(l, now) }
+	require.Equal(t, always, due(), "the first")
+	d.ended = 900
+	require.Equal(t, env.Instant(1000).Add(lingerMax), due())
+	now = d.ended.Add(lingerMax)
+	require.Equal(t, always, due(), "the first after a pause")
+	d.running = 1
+	require.Equal(t, env.Instant(1000).Add(lingerMax), due())
+	for range quietRecords - 1 {
+		l.push(pending{at: 1000})
+	}
+	require.Equal(t, always, due(), "enough have gathered")
+	d.running = quietSlots
+	require.Equal(t, env.Instant(1000).Add(quietPatience), due())
+	d.running = commitSlots
+	require.Equal(t, env.Forever, due())
+
+	large := &lane{dest: &standIn{}}
+	large.push(pending{at: 1000, payload: make([]byte, quietBytes)})
+	d.running = 1
+	require.Equal(t, always, d.dueAt(large, now), "they are large")
+}
+
+// A consume that finds nothing has what gathers for its topic committed at once (WAL-23).
+func TestWantedTopicGathersNoFurther(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(TopicSpec{Name: "t", Partitions: 2})
+		l.sendTo(0, 3) // one after the other: the last two gather
+		l.call(func(e *Engine) {
+			e.env.Sleep(2 * time.Millisecond)
+			topic, err := e.topic("t")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, topic.gathering.Load(), "nothing gathers: the test proves nothing")
+			_, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: 1})
+			require.ErrorIs(t, err, ErrEmpty)
+			e.env.Sleep(10 * time.Millisecond)
+			require.Zero(t, topic.gathering.Load())
+		})
+		require.Len(t, l.dispatchedTo(0), 3)
+	})
 }
 
 // A lane's queue and what it passed over stay in the order of the log through everything.
@@ -255,6 +316,7 @@ type slowDestination struct {
 	e            *env.Env
 	inside, most *int
 	next         int64
+	standIn
 }
 
 func (s *slowDestination) deliver(records []segment.Record) (int64, error) {
@@ -277,7 +339,7 @@ func TestCommitSlots(t *testing.T) {
 			base := d.window.base
 			for i := range uint64(120) {
 				d.window.add(base + i)
-				dest := &slowDestination{e: e.env, inside: &inside, most: &most}
+				dest := &slowDestination{e: e.env, inside: &inside, most: &most, standIn: standIn{wanted: true}}
 				la := d.laneTo(Key{"t", int32(i % 40)}, dest)
 				if i >= 40 {
 					la = d.all[i%40]

@@ -173,7 +173,7 @@ func (d *dispatcher) readSkipped() (more bool, err error) {
 func (d *dispatcher) nextSkipped() (lowest uint64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.hasRoom() {
+	if d.behind == 0 || !d.hasRoom() {
 		return 0, false
 	}
 	_, each := d.limits()

@@ -15,6 +15,10 @@ type destination interface {
 	// deliver stores records in their order. After a nil error they are fsynced, read back and visible from offset base on
 	// (LOG-05). After an error they may have been stored or not; they will be sent again.
 	deliver(records []segment.Record) (base int64, err error)
+	// awaited reports whether consumers wait for what is stored there.
+	awaited(now env.Instant) bool
+	// gathers tells by how many lanes more, or fewer, records wait for their commit.
+	gathers(by int)
 }
 
 // lane is the way to one destination. It is guarded by dispatcher.mu.
@@ -69,6 +73,9 @@ func (l *lane) load() (records, bytes int) {
 func (l *lane) accepts(limit int) bool {
 	return !l.hung && !l.failing && l.size() < limit && l.bytes < windowBytes/4
 }
+
+// oldest returns when the first record of the queue, which is not empty, came.
+func (l *lane) oldest() env.Instant { return l.queue[l.head].at }
 
 func (l *lane) push(r pending) {
 	if l.head > 0 && l.head >= len(l.queue)/2 { // reclaim the front, amortised

@@ -31,6 +31,9 @@ type topic struct {
 	waiting waitQueue // parked consume requests
 	marked  bool      // to be pumped; guarded by pump.mu
 	logs    logTable  // which logs are open
+
+	gathering   atomic.Int32 // partitions that records wait for in the dispatcher
+	wantedUntil atomic.Int64 // env.Instant until when the topic counts as awaited although nobody is parked
 	// undispatched: the topic was deleted, what the ingress log has for it is discarded; guarded by dispatcher.mu
 	undispatched bool
 }
