@@ -39,7 +39,8 @@ func (i *Image) Judge(dir string) (Verdict, error) {
 
 // Judge does that with an image that is in dir already; it changes it.
 func Judge(dir string, f *Facts, c Crash) (Verdict, error) {
-	j := judge{facts: f, crash: c, recovered: map[engine.Key]engine.ShardOpened{}, delivered: map[engine.Key]map[int64]int{}}
+	// What a judgement sees is noted in the facts, and another image of the same cut may hold something else there.
+	j := judge{facts: f.clone(), crash: c, recovered: map[engine.Key]engine.ShardOpened{}, delivered: map[engine.Key]map[int64]int{}}
 	if err := j.first(dir); err != nil {
 		return j.verdict, err
 	}

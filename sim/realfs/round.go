@@ -172,7 +172,7 @@ func (r *round) newDir() string {
 // life runs one and returns the image that the next one begins with.
 func (r *round) life(from *Image) (next *Image, err error) {
 	dir := r.newDir()
-	s, err := begin(dir, from, r.config.Personality, r.shape.options, r.config.spoil)
+	s, err := BeginThrough(dir, from, r.config.Personality, r.shape.options, r.config.spoil)
 	if err != nil {
 		return nil, r.failed(from, err)
 	}
@@ -313,8 +313,7 @@ func (r *round) judgeCut(cut *Cut, judge func(*Image) error) error {
 func (r *round) judge(i *Image) error {
 	dir := r.newDir()
 	r.counts.Images++
-	// A judgement notes what it saw in its facts, the next one of the same cut begins without.
-	v, err := (&Image{i.disk, i.Crash, i.Facts.clone()}).Judge(dir)
+	v, err := i.Judge(dir)
 	if err != nil {
 		keep := filepath.Join(r.dir, "failed")
 		if keepErr := i.keep(keep, err); keepErr != nil {

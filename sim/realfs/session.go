@@ -40,11 +40,11 @@ func (t Lease) key() engine.Key { return engine.Key{Topic: t.Topic, Partition: t
 // Begin starts a life in dir, which must be empty or missing, from an image and its facts; a nil image is an empty disk of the
 // given personality. Of the options the world and the listener are replaced.
 func Begin(dir string, from *Image, p disk.Personality, o engine.Options) (*Session, error) {
-	return begin(dir, from, p, o, nil)
+	return BeginThrough(dir, from, p, o, nil)
 }
 
-// begin puts spoil, unless nil, between the engine and its files: tests plant bugs there.
-func begin(dir string, from *Image, p disk.Personality, o engine.Options, spoil func(vfs.FS) vfs.FS) (*Session, error) {
+// BeginThrough is Begin with a file system between the engine and the recorder: whoever tests the checks plants bugs there.
+func BeginThrough(dir string, from *Image, p disk.Personality, o engine.Options, between func(vfs.FS) vfs.FS) (*Session, error) {
 	d, l := disk.New(p), newLedger(newFacts(), true)
 	if from != nil {
 		d, l = from.disk.Clone(), newLedger(from.Facts.after(from.Crash), from.Crash == PowerLoss)
@@ -56,8 +56,8 @@ func begin(dir string, from *Image, p disk.Personality, o engine.Options, spoil 
 	s := &Session{ledger: l, end: make(chan struct{})}
 	s.record = recorder.New(vfs.OS{}, d, func(string) string { return recordRoot })
 	files := vfs.FS(s.record)
-	if spoil != nil {
-		files = spoil(files)
+	if between != nil {
+		files = between(files)
 	}
 	o.Env, o.Listener = env.OS().WithFS(files), l.hear
 	s.done.Go(s.watchSleep)
@@ -175,6 +175,15 @@ func (s *Session) Nack(t Lease) error { return settleError(t, s.engine.Nack(t.To
 
 // Extend renews the lease.
 func (s *Session) Extend(t Lease) error { return settleError(t, s.engine.Extend(t.Topic, t.Handle)) }
+
+// AckStale acknowledges with a handle of an earlier life, which must be refused.
+func (s *Session) AckStale(t Lease) error {
+	err := s.engine.Ack(t.Topic, t.Handle)
+	if err == nil {
+		return violate("INV-06", "%s: handle %v of an earlier life was accepted", t.Topic, t.Handle)
+	}
+	return settleError(t, err)
+}
 
 func settleError(t Lease, err error) error {
 	if err == nil || errors.Is(err, engine.ErrLeaseGone) {
