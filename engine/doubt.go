@@ -27,7 +27,11 @@ func (e *Engine) failed(doing, name string, d doubt, err error) error {
 	case errors.Is(err, metastore.ErrUncertain):
 		e.doubts[name] = d
 		e.janitor.resolveLater()
-	case errors.Is(err, metastore.ErrFailed), errors.Is(err, metastore.ErrClosed): // the next start knows more
+	case errors.Is(err, metastore.ErrFailed): // the next start knows more
+		if e.failure == nil {
+			e.failure = metaError(doing, name, err)
+		}
+	case errors.Is(err, metastore.ErrClosed):
 	default:
 		e.abandon(name, d.made)
 	}
@@ -56,7 +60,13 @@ func (e *Engine) abandon(name, made string) {
 }
 
 // resolve asks what has become of the topics in doubt. With an error some still are. It needs e.changing.
+//
+// A metastore that has failed takes no change until the next start, which may show the one that it failed at: until then the
+// directory that was made for it must keep its place.
 func (e *Engine) resolve() error {
+	if e.failure != nil {
+		return e.failure
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.doubts)) {
 		d := e.doubts[name]
 		// Whatever the leader answers, it has passed what was proposed before, and this replica shows it.

@@ -50,6 +50,7 @@ type Engine struct {
 
 	changing *env.Mutex       // one creation, alteration, purge or deletion of a topic at a time
 	doubts   map[string]doubt // topics of which a change may have been made or not, by name; guarded by changing
+	failure  error            // of the metastore, at a change that may have been made; guarded by changing
 	gate     gate
 }
 

@@ -11,8 +11,8 @@ import (
 	"narad/segment"
 )
 
-// errNotPlaced reports a topic whose directory could not be moved to its place after a purge; that is tried again.
-var errNotPlaced = errors.New("engine: the topic's directory is not in place yet")
+// ErrNotPlaced reports a topic whose directory could not be moved to its place after a purge; that is tried again. Nothing was changed.
+var ErrNotPlaced = errors.New("engine: the topic's directory is not in place yet")
 
 // CreateTopic creates a topic; it exists durably when CreateTopic returns. After an error that is not
 // ErrInvalid or ErrTopicExists the topic may or may not exist.
@@ -132,7 +132,7 @@ func (e *Engine) PurgeTopic(name string) (Topic, error) {
 		return Topic{}, err
 	}
 	if !t.placed.Load() {
-		return Topic{}, errNotPlaced
+		return Topic{}, ErrNotPlaced
 	}
 	next := t.view()
 	next.ID = e.newIncarnation()
@@ -252,7 +252,7 @@ func (e *Engine) makeGrown(t *topic, after Topic) error {
 		return nil
 	}
 	if !t.placed.Load() {
-		return errNotPlaced
+		return ErrNotPlaced
 	}
 	dir, err := e.root.OpenDir(topicPath(after.Name))
 	if err != nil {

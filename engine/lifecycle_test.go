@@ -724,7 +724,7 @@ func TestDirectoryThatCannotBeSetAside(t *testing.T) {
 		l.purge("t")
 		require.Equal(t, 1, count[RetireFailed](l))
 		_, err := l.consume("t", 0)
-		require.ErrorIs(t, err, errNotPlaced, "better nothing than the old messages")
+		require.ErrorIs(t, err, ErrNotPlaced, "better nothing than the old messages")
 		l.produce("t", "new")
 		l.sleep(3 * time.Second)
 		require.Positive(t, count[TidyFailed](l))

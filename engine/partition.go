@@ -95,7 +95,7 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 		return log, err
 	}
 	if !p.topic.placed.Load() {
-		return nil, errNotPlaced // the path may lead to another incarnation's directory
+		return nil, ErrNotPlaced // the path may lead to another incarnation's directory
 	}
 	e := p.topic.engine
 	dir, err := e.root.OpenDir(partitionPath(p.key.Topic, p.index))

@@ -36,7 +36,7 @@ const (
 	SyncLost          // a file's sync answers EIO; the pages are clean and what was unsynced is gone (fsyncgate)
 	SyncVisible       // the same, but readers see the new bytes until the pages are evicted
 	LostWrite         // the write succeeds, and so will syncs, but never reaches the disk
-	Misdirected       // the write succeeds, and so will syncs, but lands elsewhere in the file
+	Misdirected       // the write succeeds, and so will syncs, but lands elsewhere in the file, or in another
 	BitRot            // before a read a bit of what it will read is inverted on the disk
 	Stall             // the call takes much longer, and succeeds
 	faultCount
@@ -83,12 +83,14 @@ func (f Fault) Strikes(op Op) bool {
 // FaultPlan says which file calls of a machine fail, in millionths of the calls each. The zero value is no faults.
 type FaultPlan struct {
 	ReadEIO     int
+	OpenEIO     int // of opening, describing and listing
 	BitRot      int // of reads
 	WriteEIO    int
 	ShortWrite  int
 	NoSpace     int // of writes, creating, renaming and resizing
 	LostWrite   int
 	Misdirected int
+	SyncEIO     int // what was unsynced stays so
 	SyncLost    int
 	SyncVisible int
 	SyncDirEIO  int
@@ -159,7 +161,12 @@ func (p *FaultPlan) draw(op Op, choice uint32) Fault {
 			return FailNoSpace
 		}
 		return oneOf(part(choice, 11), LostWrite, p.LostWrite, Misdirected, p.Misdirected)
+	case OpOpen:
+		return oneOf(choice, FailEIO, p.OpenEIO, NoFault, 0)
 	case OpSync:
+		if odds(part(choice, 10), p.SyncEIO) {
+			return FailEIO
+		}
 		return oneOf(choice, SyncLost, p.SyncLost, SyncVisible, p.SyncVisible)
 	case OpSyncDir:
 		return oneOf(choice, FailEIO, p.SyncDirEIO, NoFault, 0)

@@ -455,7 +455,7 @@ func (f *file) write(a *fsAccess, b []byte, off int64) (int, error) {
 	return first + n, err
 }
 
-// writeNowhere acknowledges a write that the disk loses or puts elsewhere in the file.
+// writeNowhere acknowledges a write that the disk loses or puts elsewhere, in the same file or, half of the time, in any.
 func (f *file) writeNowhere(a *fsAccess, b []byte, off int64) (int, error) {
 	if dead := a.wait(pendingOp{}); dead != nil {
 		return 0, dead
@@ -464,9 +464,14 @@ func (f *file) writeNowhere(a *fsAccess, b []byte, off int64) (int, error) {
 	if a.fault == LostWrite {
 		err = d.LoseWrite(f.ino(), b, off)
 	} else {
-		size, _ := f.inner.Size()
+		victim, size := f.ino(), int64(0)
+		if part(a.choice, 8)&1 == 1 {
+			victim, size = d.FileAt(part(a.choice, 9))
+		} else {
+			size, _ = f.inner.Size()
+		}
 		sectors := size/vfs.SectorSize + 1
-		err = d.MisdirectWrite(f.ino(), b, off, f.ino(), int64(part(a.choice, 5))%sectors*vfs.SectorSize)
+		err = d.MisdirectWrite(f.ino(), b, off, victim, int64(part(a.choice, 5))%sectors*vfs.SectorSize)
 	}
 	if err != nil {
 		return 0, err

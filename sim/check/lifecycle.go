@@ -3,6 +3,7 @@ package check
 import (
 	"maps"
 	"slices"
+	"syscall"
 
 	"narad/engine"
 	"narad/sim/model"
@@ -249,8 +250,10 @@ func (n *Node) shardDropped(v engine.ShardDropped) {
 	}
 }
 
-// aside reports whether the directory of a partition's incarnation has lost its name.
-func (n *Node) aside(p *part) bool { return n.cycle.known[topicKey{p.key.Topic, p.topic.ID}].aside }
+// aside reports whether the directory of a partition's incarnation has lost its name, or may have kept it because the disk fails.
+func (n *Node) aside(p *part) bool {
+	return n.cycle.known[topicKey{p.key.Topic, p.topic.ID}].aside || p.gone && n.excused(syscall.EIO)
+}
 
 func (n *Node) crashCopiesOf(p *part) { p.crashCopies(n.now()) }
 

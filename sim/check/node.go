@@ -19,9 +19,10 @@ import (
 type Config struct {
 	World    *sim.World
 	Machine  *sim.Machine
-	Interval time.Duration // D
-	Starve   time.Duration // how long the scheduler may keep a runnable task from running
-	Messages *Messages     // of the whole world
+	Interval time.Duration    // D
+	Starve   time.Duration    // how long the scheduler may keep a runnable task from running
+	Messages *Messages        // of the whole world
+	Excused  func(error) bool // whether an error is that of a disk that fails in this life; nil: none is
 }
 
 // Node watches the engine of one machine through all its lives.
@@ -79,6 +80,7 @@ type part struct {
 	stale     []deadline    // of leases, superseded by an extend
 	movedAt   int64         // true time, see moved
 	logClosed bool
+	openLogs  int // in this life
 	stored    storage
 	reopened  int64 // records that a log showed which was closed and opened again, up to here; -1: none
 
@@ -122,7 +124,7 @@ func (n *Node) Listen() func(engine.Event) {
 	n.log.began()
 	clear(n.inert)
 	for _, p := range n.order {
-		p.logClosed = false
+		p.logClosed, p.openLogs = false, 0
 		p.endStored()
 	}
 	n.booted = n.World.Now() // a life that ends in its recovery vouches for nothing of the one before
@@ -172,6 +174,8 @@ func (n *Node) failPart(p *part, err error) {
 		n.World.Fail(fmt.Errorf("%s %s/%d: %w", n.name, p.key.Topic, p.key.Partition, err))
 	}
 }
+
+func (n *Node) excused(err error) bool { return n.Excused != nil && n.Excused(err) }
 
 // Goal notes that a situation was reached.
 func (n *Node) Goal(name string) { n.Goals[name]++ }
@@ -357,6 +361,10 @@ func (n *Node) seeShard(v engine.Event) {
 		p := n.parts[v.Key]
 		n.failPart(p, model.Violate("INV-11", "the recovered frontier %d lies beyond the log's end %d", v.Frontier, v.HW))
 	case engine.DispatchStalled:
+		if n.excused(v.Err) {
+			n.Goal("dispatching stopped on a failing disk")
+			break
+		}
 		n.fail(model.Violate("INV-03", "dispatching stopped: %v", v.Err))
 	}
 }

@@ -80,8 +80,10 @@ func (n *Node) closedLog(v engine.Event) {
 		}
 		switch v.Event.(type) {
 		case segment.Closed:
-			p.logClosed = true
+			p.openLogs = max(0, p.openLogs-1) // one that failed may be closed after its successor was opened
+			p.logClosed = p.openLogs == 0
 		case segment.Recovered:
+			p.openLogs++
 			p.logClosed = false
 		}
 	case engine.Leased:

@@ -55,6 +55,9 @@ type Loss struct {
 	// TornGarbage lets a sector with unsynced contents hold garbage. Rule D5 excludes it: with it, only
 	// checksums help.
 	TornGarbage bool
+	// Fresh spares the sectors that had durable contents: garbage is what the medium held before the file had the sector, as on file
+	// systems that allocate space before they write it.
+	Fresh bool
 }
 
 // PowerLossWith is PowerLoss in a given way.
@@ -153,7 +156,7 @@ func drawGarbage(c Chooser, how Loss, ch *choice) (out []garbage) {
 		f := &ch.files[i]
 		size := f.node.sizeAt(f.sizes)
 		for k := range f.node.dirty {
-			if e := &f.node.dirty[k]; !e.clean && e.number*sectorSize < size && c.Choose(4) == 1 {
+			if e := &f.node.dirty[k]; !e.clean && e.number*sectorSize < size && (!how.Fresh || e.number*sectorSize >= f.node.durableSize) && c.Choose(4) == 1 {
 				out = append(out, garbage{f.node.ino, e.number, uint64(c.Choose(1 << 30))})
 			}
 		}

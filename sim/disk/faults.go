@@ -128,3 +128,27 @@ func (d *Disk) MisdirectWrite(f Ino, p []byte, off int64, victim Ino, to int64) 
 	}
 	return nil
 }
+
+// FileAt returns one of the files that have a name, and its size in bytes: the k-th, counted round, by number. There must be one.
+func (d *Disk) FileAt(k uint32) (Ino, int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	files := 0
+	for i := range d.table {
+		if n := d.table[i].node; !n.dir && n.linked {
+			files++
+		}
+	}
+	at := int(k) % files
+	for i := range d.table {
+		n := d.table[i].node
+		if n.dir || !n.linked {
+			continue
+		}
+		if at == 0 {
+			return n.ino, n.size
+		}
+		at--
+	}
+	panic("disk: no file has a name")
+}

@@ -306,6 +306,8 @@ func (c *consumer) settled(h held, op model.CopyOp, got answer, err error, call,
 		out = model.Unknown
 	case errors.Is(err, engine.ErrLeaseGone), errors.Is(err, engine.ErrTopicNotFound) && r.plan.Churn > 0:
 		out = model.Gone
+	case err != nil && n.troubled && ioError(err): // its partition could not be opened
+		out = model.Unknown
 	case err != nil:
 		r.fail("API-04", "%s: settle answered %v", n.name, err)
 		return

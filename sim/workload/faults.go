@@ -11,10 +11,30 @@ import (
 	"narad/sim"
 )
 
-// diskFaults: for a while, now and then, the disk fails in a way that the contract survives.
+// diskFaults: for a while, now and then, the disk fails in a way that the contract survives. Each world draws some of the ways.
 func diskFaults(w *sim.World, p *plan) {
 	p.FaultGap = pick(w, 200*time.Millisecond, time.Second, 3*time.Second)
 	p.Traffic = min(p.Traffic, 25*time.Second)
+	p.Faults = drawFaults(w)
+	p.FaultyStarts = w.Choose(2) == 1
+	if w.Choose(2) == 1 { // the metastore writes when topics change
+		p.Churn = pick(w, time.Second, 300*time.Millisecond)
+		p.IdleAfter = pick(w, 0, time.Second)
+		p.Segment = pick[int64](w, 1<<14, 1<<12)
+	}
+}
+
+// drawFaults draws which kinds of faults a world has: each or not, at least one.
+func drawFaults(w *sim.World) (kinds []int) {
+	for i := range faultKinds {
+		if w.Choose(3) == 0 {
+			kinds = append(kinds, i)
+		}
+	}
+	if len(kinds) == 0 {
+		kinds = append(kinds, w.Choose(len(faultKinds)))
+	}
+	return kinds
 }
 
 // fewFiles: many partitions share very few descriptors of consumer.ahead, and paths fail to be looked up now and then.
@@ -47,28 +67,53 @@ func isPartitionDir(path string) bool {
 	return at > 0 && strings.Contains(path, "/topics/") && !strings.Contains(path[at+1:], "/") && len(path)-at == 7
 }
 
-func isStored(path string) bool {
-	return isConsumerState(path) || isPartitionLog(path) || isIngressLog(path)
+func isCheckpoint(path string) bool { return FileKind(path) == kindCheckpoint }
+
+func isMetastore(path string) bool { return FileKind(path) == kindMetastore }
+
+func isIndex(path string) bool { return FileKind(path) == kindIndex }
+
+func isOther(path string) bool { return FileKind(path) == kindOther }
+
+func anything(string) bool { return true }
+
+// writeFaults fails writes, and the calls that change names and sizes.
+func writeFaults(rate int) sim.FaultPlan {
+	return sim.FaultPlan{WriteEIO: rate, ShortWrite: rate, MetaEIO: rate}
+}
+
+func syncFaults(rate int) sim.FaultPlan {
+	return sim.FaultPlan{SyncLost: rate, SyncVisible: rate, SyncEIO: rate / 3}
+}
+
+// updateFaults fails what a small file needs that is replaced or updated in place.
+func updateFaults(rate int) sim.FaultPlan {
+	p := syncFaults(rate / 3)
+	p.WriteEIO, p.ShortWrite, p.MetaEIO, p.SyncDirEIO, p.NoSpace = rate/3, rate/3, rate/3, rate/3, rate/3
+	return p
 }
 
 var faultKinds = []faultKind{
-	{"syncs of consumer state", isConsumerState, func(rate int) sim.FaultPlan { return sim.FaultPlan{SyncLost: rate, SyncVisible: rate} }},
-	{"writes of consumer state", isConsumerState, func(rate int) sim.FaultPlan {
-		return sim.FaultPlan{WriteEIO: rate, ShortWrite: rate, MetaEIO: rate}
-	}},
+	{"syncs of consumer state", isConsumerState, syncFaults},
+	{"writes of consumer state", isConsumerState, writeFaults},
 	{"syncs of consumer directories", isPartitionDir, func(rate int) sim.FaultPlan { return sim.FaultPlan{SyncDirEIO: rate} }},
-	{"reads", func(path string) bool { return isConsumerState(path) || isPartitionLog(path) }, func(rate int) sim.FaultPlan { return sim.FaultPlan{ReadEIO: rate / 10} }},
-	{"syncs of partition logs", isPartitionLog, func(rate int) sim.FaultPlan { return sim.FaultPlan{SyncLost: rate, SyncVisible: rate} }},
-	{"writes of partition logs", isPartitionLog, func(rate int) sim.FaultPlan {
-		return sim.FaultPlan{WriteEIO: rate, ShortWrite: rate, MetaEIO: rate}
-	}},
-	{"syncs of the ingress log", isIngressLog, func(rate int) sim.FaultPlan { return sim.FaultPlan{SyncLost: rate, SyncVisible: rate} }},
-	{"a full disk", isStored, func(rate int) sim.FaultPlan { return sim.FaultPlan{NoSpace: max(rate, 300_000)} }},
+	{"reads", anything, func(rate int) sim.FaultPlan { return sim.FaultPlan{ReadEIO: rate / 10} }},
+	{"lookups", anything, func(rate int) sim.FaultPlan { return sim.FaultPlan{OpenEIO: rate / 10} }},
+	{"syncs of partition logs", isPartitionLog, syncFaults},
+	{"writes of partition logs", isPartitionLog, writeFaults},
+	{"syncs of the ingress log", isIngressLog, syncFaults},
+	{"writes of the ingress log", isIngressLog, writeFaults},
+	{"the checkpoint", isCheckpoint, updateFaults},
+	{"the metastore", isMetastore, updateFaults},
+	{"indexes", isIndex, updateFaults},
+	{"other names", isOther, updateFaults},
+	{"directories", anything, func(rate int) sim.FaultPlan { return sim.FaultPlan{SyncDirEIO: rate, MetaEIO: rate} }},
+	{"a full disk", anything, func(rate int) sim.FaultPlan { return sim.FaultPlan{NoSpace: max(rate, 300_000)} }},
 }
 
-// faultWindows lets the disk fail until the traffic ends, one way at a time. Faults strike while the node serves: what cannot be
-// read at a start is a node that does not start, which is the operator's to repair. A node whose ingress log has failed is
-// restarted, as an operator would, since only that clears it (WAL-11).
+// faultWindows lets the disk fail until the traffic ends, one way at a time. In some worlds faults strike while the node
+// serves only, in others also while it starts, which may then be refused, and stops. A node whose ingress log has failed is restarted,
+// as an operator would, since only that clears it (WAL-11).
 func (n *node) faultWindows() {
 	r := n.run
 	for {
@@ -76,12 +121,13 @@ func (n *node) faultWindows() {
 		if r.stopping || r.draining {
 			return
 		}
-		if n.engine == nil || n.stopping {
+		starts := r.plan.FaultyStarts
+		if !starts && (n.engine == nil || n.stopping) {
 			continue
 		}
-		kind := faultKinds[r.w.Choose(len(faultKinds))]
+		kind := faultKinds[r.plan.Faults[r.w.Choose(len(r.plan.Faults))]]
 		plan := kind.plan(pick(r.w, 30_000, 300_000, 1_000_000))
-		plan.Only = func(path string) bool { return n.engine != nil && !n.stopping && kind.only(path) }
+		plan.Only = func(path string) bool { return (starts || n.engine != nil && !n.stopping) && kind.only(path) }
 		n.troubled, n.failing = true, true
 		n.check.Goal("faults: " + kind.name)
 		n.m.SetFaults(plan)

@@ -2,6 +2,14 @@ package workload
 
 import "strings"
 
+// Kinds of files that are referred to.
+const (
+	kindCheckpoint = "ingress checkpoint"
+	kindIndex      = "partition index"
+	kindMetastore  = "metastore"
+	kindOther      = "other names"
+)
+
 // FileKind names the kind of file or directory that a path of a node is of, for the table of faults and operations.
 func FileKind(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
@@ -9,7 +17,7 @@ func FileKind(path string) string {
 	case strings.HasSuffix(base, ".wal"):
 		return "ingress log"
 	case strings.Contains(path, "/ingress/") && !strings.HasSuffix(path, "/produce"):
-		return "ingress checkpoint"
+		return kindCheckpoint
 	case strings.HasPrefix(base, "consumer.ahead"):
 		return "consumer.ahead"
 	case strings.HasPrefix(base, "consumer.offset"):
@@ -17,11 +25,11 @@ func FileKind(path string) string {
 	case strings.Contains(path, "/topics/") && strings.Contains(base, ".log"):
 		return "partition log"
 	case strings.Contains(path, "/topics/") && strings.Contains(base, ".idx"):
-		return "partition index"
+		return kindIndex
 	case isPartitionDir(path):
 		return "partition directory"
 	case strings.Contains(path, "/meta"):
-		return "metastore"
+		return kindMetastore
 	}
-	return "other names"
+	return kindOther
 }

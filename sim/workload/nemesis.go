@@ -64,7 +64,7 @@ func (n *node) stopGracefully() (stopped bool) {
 	if eng == nil {
 		return false
 	}
-	if n.troubled { // what could not be made durable is not exact, and Close says so
+	if n.troubled && n.run.w.Choose(2) == 0 {
 		n.m.CrashProcess()
 		return false
 	}
@@ -78,6 +78,9 @@ func (n *node) stopGracefully() (stopped bool) {
 		if err = eng.Close(); err == nil {
 			n.engine = nil
 			n.check.Stopped() // at this instant: a crash that follows finds everything on disk
+		} else if n.troubled && ioError(err) { // what could not be made durable is not exact, and Close says so
+			n.check.Goal("a stop was not graceful on a failing disk")
+			n.m.CrashProcess()
 		}
 	})
 	if outcome != sim.Done {

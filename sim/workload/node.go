@@ -34,7 +34,8 @@ type node struct {
 	stopped bool // by the story: the supervisor lets it lie
 	// stopping: it is being stopped gracefully; failing: its disk fails now and then; troubled: it did in this life.
 	stopping, failing, troubled bool
-	parked                      int // consumers that do nothing but wait
+	changeFailed                bool // a change of a topic failed in this life at the metastore, which takes no other until a restart
+	parked                      int  // consumers that do nothing but wait
 	topics                      topicHistories
 	quorum                      *metastore.Quorum // of its metastore, when that has several voters
 }
@@ -53,6 +54,7 @@ func (r *run) addNode(name string) {
 	})
 	n.check = check.New(check.Config{
 		World: r.w, Machine: n.m, Interval: r.plan.Interval, Starve: starve(r.plan.Policy), Messages: r.messages,
+		Excused: func(err error) bool { return n.troubled && ioError(err) },
 	})
 	n.m.OnCrash = n.crashed
 	n.m.Mark(phaseDown)
@@ -108,13 +110,17 @@ func (n *node) boot() {
 		n.m.ArmCrash(sim.CrashKind(w.Choose(2)), 1+w.Choose(80))
 	}
 	n.boots++
-	n.stopping, n.troubled = false, n.failing
+	n.stopping, n.troubled, n.changeFailed = false, n.failing, false
 	if n.run.plan.LookupErrors {
 		n.m.ClearFaults() // what was armed for the life that ended
 	}
 	n.m.Mark(phaseRecovery)
 	n.proc = n.m.Boot(func(e *env.Env) {
 		eng, err := engine.Open("data", n.options(e))
+		if err != nil && n.troubled && ioError(err) {
+			n.check.Goal("a start was refused by a failing disk")
+			return
+		}
 		if err != nil {
 			n.run.fail("INV-02", "%s does not start: %v", n.name, err)
 			return

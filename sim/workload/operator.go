@@ -155,7 +155,7 @@ func (o *operator) alter(name string, patch engine.TopicPatch) bool {
 		return false
 	}
 	shrinks := patch.Partitions != nil && errors.Is(err, engine.ErrInvalid) // it had grown before
-	if refusedLeaderless(err) || isUncertain(err) {
+	if refusedLeaderless(err) || isUncertain(err) || n.failedChange(err) != changeWent {
 		return false
 	}
 	if err != nil && !shrinks && !errors.Is(err, engine.ErrTopicNotFound) && !errors.Is(err, engine.ErrClosed) {
@@ -181,13 +181,17 @@ func (n *node) topicOp(client int, name string, op model.TopicOp, fn func(*engin
 	var err error
 	n.check.Changing(name)
 	got := n.call(names[op], time.Minute, func(eng *engine.Engine) { id, err = fn(eng) })
-	if got == answered && isUncertain(err) {
+	failed := changeWent
+	if got == answered {
+		failed = n.failedChange(err)
+	}
+	if got == answered && (isUncertain(err) || failed == changeInDoubt) {
 		got = unknown
 	}
 	ret := int64(r.w.Now())
 	out := model.TopicOutput{ID: id}
 	switch {
-	case got == unsent, got == answered && (errors.Is(err, engine.ErrClosed) || refusedLeaderless(err)):
+	case got == unsent, got == answered && (errors.Is(err, engine.ErrClosed) || refusedLeaderless(err) || failed == changeRefused):
 		n.check.Changed(name)
 		return false
 	case got == unknown: // what it changed may come to light at the next start
