@@ -110,6 +110,7 @@ func TestWorldCorpus(t *testing.T) {
 	files, err := filepath.Glob("testdata/fuzz/FuzzWorld/*")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	acked, faults := 0, 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -120,9 +121,10 @@ func TestWorldCorpus(t *testing.T) {
 		require.True(t, ok, file)
 		r := workload.Run(o)
 		require.NoError(t, r.Err, file)
-		require.Positive(t, r.Acked, file)
-		require.Positive(t, r.Faults(), file)
+		acked, faults = acked+r.Acked, faults+r.Faults()
 	}
+	require.Greater(t, acked, 5*len(files), "choices mean something else by now: NARAD_CORPUS=1 makes the corpus anew")
+	require.Greater(t, faults, len(files))
 }
 
 // makeWorldCorpus picks, of each profile, a world with many goals on few choices. NARAD_CORPUS=1 asks for it; fewer choices make
