@@ -1,9 +1,12 @@
 package vfs_test
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -35,4 +38,23 @@ func TestOSPreallocateTakesSpace(t *testing.T) {
 	var st syscall.Stat_t
 	require.NoError(t, syscall.Stat(filepath.Join(path, "f"), &st))
 	require.GreaterOrEqual(t, st.Blocks*512, int64(size))
+}
+
+// One call writes all of a buffer, also where the file does not reach yet, and leaves the rest of it alone.
+func TestOSWriteAtSync(t *testing.T) {
+	d, err := vfs.OS{}.OpenRoot(t.TempDir(), false)
+	require.NoError(t, err)
+	defer d.Close()
+	f, err := d.Create("f")
+	require.NoError(t, err)
+	w := f.(vfs.SyncWriter)
+	require.NoError(t, w.WriteAtSync([]byte("abcdef"), 0))
+	require.NoError(t, w.WriteAtSync([]byte("XY"), 2))
+	require.NoError(t, w.WriteAtSync(bytes.Repeat([]byte("z"), 3<<20), 8))
+	require.NoError(t, w.WriteAtSync(nil, 1))
+	b, err := vfs.ReadFile(d, "f", 4<<20)
+	require.NoError(t, err)
+	require.Equal(t, "abXYef\x00\x00"+strings.Repeat("z", 3<<20), string(b))
+	require.NoError(t, f.Close())
+	require.ErrorIs(t, w.WriteAtSync([]byte("x"), 0), fs.ErrClosed)
 }

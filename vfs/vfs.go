@@ -100,6 +100,14 @@ type DeviceSyncer interface {
 	FlushDevice() error
 }
 
+// SyncWriter is what a [File] may offer where one call can do what WriteAt and Sync do.
+type SyncWriter interface {
+	// WriteAtSync writes all of p at off and makes these bytes, and the size, durable, as a WriteAt and a Sync would that
+	// succeeded. What was written elsewhere in the file before may stay as it was. A failure means what one of WriteAt and
+	// one of Sync mean: a prefix may have been written, and rule D4 holds.
+	WriteAtSync(p []byte, off int64) error
+}
+
 // ID tells whether two handles or names lead to the same file or directory. Two are the same exactly when
 // their IDs are equal; the zero ID belongs to nothing. Birth guards against a file system that hands the
 // number of a removed file to a new one.

@@ -130,17 +130,33 @@ func (l *Log) writePart(frames []byte) (took time.Duration, err error) {
 			return 0, err
 		}
 	}
-	if _, err := l.tail.file.WriteAt(frames, seg.size); err != nil {
+	if took, err = l.writeAndSync(frames); err != nil {
+		return 0, err
+	}
+	l.env.Point("wal: batch synced, not announced")
+	return took, nil
+}
+
+// writeAndSync does both in one call where the system can: then the time is that of both. Nothing else in the file is unsynced.
+// A failure of either is latched, so that it need not be known which it was.
+func (l *Log) writeAndSync(frames []byte) (took time.Duration, err error) {
+	seg, file := l.tail.seg, l.tail.file
+	start := l.env.Now()
+	if both, ok := file.(vfs.SyncWriter); ok {
+		if err := both.WriteAtSync(frames, seg.size); err != nil {
+			return 0, fmt.Errorf("write %d bytes at %d of %s and sync: %w", len(frames), seg.size, seg.name(), err)
+		}
+		return l.env.Now().Sub(start), nil
+	}
+	if _, err := file.WriteAt(frames, seg.size); err != nil {
 		return 0, fmt.Errorf("write %d bytes at %d of %s: %w", len(frames), seg.size, seg.name(), err)
 	}
 	l.env.Point("wal: batch written, not synced")
-	start := l.env.Now()
-	if err := l.tail.file.Sync(); err != nil {
+	start = l.env.Now()
+	if err := file.Sync(); err != nil {
 		return 0, fmt.Errorf("sync %s: %w", seg.name(), err)
 	}
-	took = l.env.Now().Sub(start)
-	l.env.Point("wal: batch synced, not announced")
-	return took, nil
+	return l.env.Now().Sub(start), nil
 }
 
 // announce makes a part that is durable visible and wakes the writers whose last record is in it. Those come back for
