@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -290,7 +292,7 @@ func TestRedeliveryReorders(t *testing.T) {
 	})
 }
 
-// ORD-04, INV-34, Q-60: behind a stranded lease a partition hands out nothing, not even what was produced since, once the acked-ahead
+// ORD-04, INV-34, Q-60, CON-08: behind a stranded lease a partition hands out nothing, not even what was produced since, once the acked-ahead
 // set is full; a consume that waits is answered at the end of its wait, or when the lease lapses. Then the rest comes.
 func TestStrandedLeaseReorders(t *testing.T) {
 	inWorld(t, func(l *lab) {
@@ -303,7 +305,11 @@ func TestStrandedLeaseReorders(t *testing.T) {
 			require.NoError(t, l.ack(l.mustConsume("t")))
 		}
 		asked := l.w.Now()
-		_, err := l.consume("t", time.Second)
+		_, err := l.consume("t", 0)
+		require.ErrorIs(t, err, ErrEmpty)
+		require.Less(t, l.w.Now().Sub(asked), 50*time.Millisecond, "CON-08: without a wait it is not held")
+		asked = l.w.Now()
+		_, err = l.consume("t", time.Second)
 		require.ErrorIs(t, err, ErrEmpty)
 		require.InDelta(t, 1, l.w.Now().Sub(asked).Seconds(), 0.1, "not at once")
 		again, err := l.consume("t", 10*time.Second)
@@ -407,6 +413,70 @@ func TestPumpWaitsForNobody(t *testing.T) {
 		require.Equal(t, served, dead.state)
 		require.Equal(t, "a", string(dead.delivery.Payload))
 	})
+}
+
+// PUMP-25: a busy topic does not use the pump: who finds a record by himself is not parked, and commits that nobody waits for notify
+// nobody.
+func TestBusyTopicsDoNotPump(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		const n = 50
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		l.produce("t", "quiet")
+		_, err := answer()
+		require.NoError(t, err)
+		require.Positive(t, count[PumpPass](l), "a quiet one does")
+		l.events = nil
+		for i := range n {
+			l.produce("t", fmt.Sprint(i))
+		}
+		l.sleep(100 * time.Millisecond)
+		for i := range n {
+			l.produce("t", fmt.Sprint(n+i))
+			require.NoError(t, l.ack(l.mustConsume("t")))
+		}
+		require.Zero(t, count[PumpPass](l))
+		require.Zero(t, count[WaiterJoined](l))
+	})
+}
+
+// an offset that was skipped as corrupt and lies above the frontier at a restart is skipped again, and counted again: what is
+// counted is skips, not offsets.
+func TestSkipsAreCountedAgain(t *testing.T) {
+	dir := t.TempDir()
+	e := openReal(t, dir)
+	_, err := e.CreateTopic(one(time.Minute))
+	require.NoError(t, err)
+	for i := range 3 {
+		require.NoError(t, e.Produce(Message{Topic: "t", Payload: fmt.Append(nil, "message ", i)}))
+		require.Eventually(t, func() bool {
+			s, err := e.Stats("t")
+			return err == nil && s[0].HighWatermark == int64(i+1)
+		}, 10*time.Second, time.Millisecond)
+	}
+	require.NoError(t, e.Close())
+	file := filepath.Join(dir, "topics", "t", "p00000", fmt.Sprintf("%020d.log", 0))
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	raw[strings.Index(string(raw), "message 1")] ^= 1
+	require.NoError(t, os.WriteFile(file, raw, 0o600))
+	for range 2 {
+		var skipped []int64
+		e, err := Open(dir, Options{Listener: func(v Event) {
+			if s, ok := v.(CorruptSkipped); ok {
+				skipped = append(skipped, s.Offset)
+			}
+		}})
+		require.NoError(t, err)
+		for _, want := range []string{"message 0", "message 2"} { // neither is acked
+			d, err := e.Consume(&ConsumeRequest{Topic: "t", Partition: 0})
+			require.NoError(t, err)
+			require.Equal(t, want, string(d.Payload))
+		}
+		require.NoError(t, e.Close())
+		require.Equal(t, []int64{1}, skipped)
+	}
 }
 
 // LOG-21: a pass over many partitions resolves their logs under one lock, looks at the openings of the topic once and reads the clock

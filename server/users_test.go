@@ -102,7 +102,8 @@ func TestUsersWithoutSecurity(t *testing.T) {
 	require.Equal(t, 204, n.do("DELETE", "/v1/users/boss", nil).status)
 }
 
-// Changes of topics, users and schemas answer 503 without a leader, and nothing is changed. Reads go on. (API-09, AVL-07)
+// Changes of topics, users and schemas answer 503 without a leader, and nothing is changed. Reads go on, and so do messages, which
+// need the node's own disk and nobody else. (API-09, AVL-03, AVL-04, AVL-07, FAIL-21, WAL-25, INV-31)
 func TestChangesWithoutALeader(t *testing.T) {
 	var fate metastore.Fate
 	e := env.OS()
@@ -139,6 +140,10 @@ func TestChangesWithoutALeader(t *testing.T) {
 	}
 	require.Equal(t, topic, do("GET", "/v1/topics/orders/schema", "").Body.String())
 	require.Equal(t, user, do("GET", "/v1/users", "").Body.String())
+	require.Equal(t, 202, do("POST", "/v1/topics/orders/produce", "7").Code)
+	leased := do("GET", "/v1/topics/orders/consume?wait=10s", "")
+	require.Equal(t, 200, leased.Code)
+	require.Equal(t, 204, do("POST", "/v1/topics/orders/ack?receipt_handle="+parseMessage(t, leased.Body.String()).Handle, "").Code)
 	fate = metastore.Fate{}
 	for _, c := range changes {
 		require.Less(t, do(c[0], c[1], c[2]).Code, 300, c)

@@ -407,7 +407,8 @@ func TestStatusAlone(t *testing.T) {
 	require.NotContains(t, logged.String(), "hash of u")
 }
 
-// TestThreeOverTCP: voters find each other at their ports, a follower names the leader, and all end with the same contents.
+// TestThreeOverTCP: voters find each other at their ports, a follower names the leader, and all end with the same contents. One that is
+// left alone is not ready, changes nothing, and still knows everything. AVL-05, AVL-07, AVL-12, API-10
 func TestThreeOverTCP(t *testing.T) {
 	var peers []Peer
 	for i := range 3 {
@@ -453,4 +454,14 @@ func TestThreeOverTCP(t *testing.T) {
 		require.Equal(t, contents(leader), contents(s))
 		require.Equal(t, 3, s.Status().Voters)
 	}
+
+	survivor := stores[0]
+	for _, s := range stores[1:] {
+		require.NoError(t, s.Ready())
+		require.NoError(t, s.Close())
+	}
+	require.Eventually(t, func() bool { return errors.Is(survivor.Ready(), metastore.ErrNoLeader) }, 20*time.Second, 5*time.Millisecond)
+	require.ErrorIs(t, survivor.Create(metastoretest.Topic("b", 2)), metastore.ErrNoLeader)
+	_, found := survivor.Get("a")
+	require.True(t, found, "its copy is read without anybody")
 }
