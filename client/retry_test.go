@@ -16,7 +16,7 @@ import (
 
 const oneNode = "http://a:1"
 
-// narad-facts 1.12: what a second try tells of a first one whose outcome is not known.
+// narad-facts 1.12: what a second try tells of a first one whose outcome is not known. (FAIL-05, FAIL-06, Q-40)
 func TestAckAgain(t *testing.T) {
 	for _, c := range []struct {
 		name  string

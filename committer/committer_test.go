@@ -430,7 +430,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// COM-28..COM-30, INV-14: consumer.offset is brought level at a writeout, or on a quiet partition's turn, at
+// COM-28..COM-30, INV-14, Q-13: consumer.offset is brought level at a writeout, or on a quiet partition's turn, at
 // most every 30 s, and never leads.
 func TestLevel(t *testing.T) {
 	r := newRig(t, 2, nil)

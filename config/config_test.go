@@ -33,7 +33,7 @@ func problems(t *testing.T, from Sources) []string {
 	return texts
 }
 
-// narad-facts 2.2: every key with its default. (CFG-01, CFG-03, CFG-04, CFG-05, CFG-06, CFG-07)
+// narad-facts 2.2: every key with its default. (CFG-01, CFG-03, CFG-04, CFG-05, CFG-06, CFG-07, RET-02)
 func TestDefaults(t *testing.T) {
 	l, err := load(Sources{})
 	require.NoError(t, err)

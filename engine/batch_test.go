@@ -72,7 +72,7 @@ func TestBatchExhaustsOnePartitionFirst(t *testing.T) {
 	})
 }
 
-// CON-27, INF-26: a batch stops at a partition's cap and goes on to the next.
+// CON-27, INF-26, Q-18: a batch stops at a partition's cap and goes on to the next.
 func TestBatchStopsAtTheCap(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()

@@ -77,7 +77,7 @@ func TestHungDestination(t *testing.T) {
 	})
 }
 
-// A destination that fails backs off alone, keeps the checkpoint below its records, and catches up in order (WAL-19, WAL-27).
+// A destination that fails backs off alone, keeps the checkpoint below its records, and catches up in order (WAL-15, WAL-19, WAL-27, Q-45).
 func TestFailingDestination(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()

@@ -36,7 +36,7 @@ func TestStory(t *testing.T) {
 	})
 }
 
-// REC-07, REC-08: after a graceful stop acked messages stay settled and leased ones come back.
+// REC-07, REC-08, DEL-14, FAIL-31: after a graceful stop acked messages stay settled and leased ones come back.
 func TestGracefulRestart(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
@@ -75,7 +75,7 @@ func TestProcessCrash(t *testing.T) {
 	})
 }
 
-// REC-06: a power loss forgets at most the acks of about D + T + one sync.
+// REC-06, DEL-08: a power loss forgets at most the acks of about D + T + one sync.
 func TestPowerLoss(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
@@ -203,7 +203,7 @@ func TestIngressLogFails(t *testing.T) {
 	})
 }
 
-// LOG-25, WAL-27: a partition log whose sync fails is reopened, and the commit is tried again until it holds.
+// LOG-25, WAL-27, Q-64: a partition log whose sync fails is reopened, and the commit is tried again until it holds.
 func TestPartitionLogFails(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
@@ -224,7 +224,7 @@ func named(suffix string) func(string) bool {
 	return func(path string) bool { return strings.HasSuffix(path, suffix) }
 }
 
-// API-15, INF-25, INF-42: handles that name nothing.
+// API-15, INF-25, INF-42, Q-56: handles that name nothing, or nothing of this topic.
 func TestHandlesThatNameNothing(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()

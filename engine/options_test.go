@@ -34,7 +34,7 @@ func TestColdRetentionInterval(t *testing.T) {
 	}
 }
 
-// Consumer state is in the page cache after one writeout interval. CFG-02
+// Consumer state is in the page cache after one writeout interval. CFG-02, TIM-04
 func TestWriteoutInterval(t *testing.T) {
 	for _, interval := range []time.Duration{0, 20 * time.Millisecond} {
 		inWorld(t, func(l *lab) {

@@ -209,7 +209,7 @@ func sameSettled(a, b state) error {
 	return nil
 }
 
-// INV-02, INV-04, INV-08, INV-09, INV-11, FAIL-10, FAIL-12, FAIL-13: whatever operation of a story a crash hits, and whichever
+// INV-02, INV-04, INV-08, INV-09, INV-11, FAIL-10, FAIL-12, FAIL-13, AVL-17: whatever operation of a story a crash hits, and whichever
 // operations of the recoveries from it further crashes hit, everything with a 202 is delivered or was acked, nothing
 // else counts as settled, acks do not come back beyond their windows, no high watermark falls, and a recovery repeats itself.
 func TestProofCrashImages(t *testing.T) {

@@ -84,7 +84,7 @@ func TestQuietPartition(t *testing.T) {
 	}
 }
 
-// REC-14: the quiet window is counted from the last extend.
+// REC-14, FAIL-04: the quiet window is counted from the last extend.
 func TestExtendProlongsTheQuietWindow(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
@@ -436,7 +436,7 @@ func TestConsumerStateComesFromItsOwnFiles(t *testing.T) {
 	})
 }
 
-// COM-50 (BUG-125): a slow disk under the consumer state of one partition, whose shard is being made under the create fence,
+// COM-50, Q-59 (BUG-125): a slow disk under the consumer state of one partition, whose shard is being made under the create fence,
 // holds up no other partition.
 func TestSlowStateHoldsUpNobody(t *testing.T) {
 	inWorld(t, func(l *lab) {

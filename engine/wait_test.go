@@ -57,7 +57,7 @@ func TestWokenByNack(t *testing.T) {
 	})
 }
 
-// INF-21, PUMP-24, TIM-02: an expiry wakes a parked consumer within the purge cadence, and no earlier than the visibility timeout.
+// INF-21, PUMP-24, TIM-02, DEL-04, FAIL-02, FAIL-03: an expiry wakes a parked consumer within the purge cadence, and no earlier than the visibility timeout.
 func TestWokenByExpiry(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
@@ -370,7 +370,7 @@ func TestPutBackSeesTheMissedWakeUp(t *testing.T) {
 	})
 }
 
-// PUMP-12, PERF-01: ten thousand parked consumers cost nothing while nothing happens.
+// PUMP-12, PERF-01, CON-03: ten thousand parked consumers cost nothing while nothing happens.
 func TestParkedConsumersCostNothing(t *testing.T) {
 	steps := func(parked int) (idle int64) {
 		inWorld(t, func(l *lab) {

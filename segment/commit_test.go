@@ -213,7 +213,7 @@ func TestFailedWriteIsCutAndItsOffsetsUsedAgain(t *testing.T) { // LOG-06
 }
 
 // What comes back different from what was written is never visible.
-func TestReadBackMismatch(t *testing.T) { // LOG-06, BUG-139
+func TestReadBackMismatch(t *testing.T) { // LOG-06, Q-63, BUG-139
 	dir, h := realDir(t)
 	l := open(t, dir, Options{})
 	commit(t, l, 0, rec(0, 10))
@@ -253,7 +253,7 @@ func TestReadBackMismatch(t *testing.T) { // LOG-06, BUG-139
 
 // After a failed sync nothing is tried again: the log takes no commits until it is reopened, its records
 // stay readable, and the one whose sync failed is not believed before it was written again.
-func TestFailedSyncPoisons(t *testing.T) { // LOG-06, LOG-25, INV-04
+func TestFailedSyncPoisons(t *testing.T) { // LOG-06, LOG-25, INV-04, Q-64
 	dir, h := realDir(t)
 	var ev events
 	o := Options{Event: ev.add}

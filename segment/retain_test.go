@@ -119,7 +119,7 @@ func TestRetainRemovesWholeSegments(t *testing.T) {
 }
 
 // The active segment is sealed when its first record is old, goes when its last one is, and leaves the next offset behind,
-// also over a restart. RET-05
+// also over a restart. RET-05, Q-52
 func TestRetainRollsTheActiveSegment(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprint("restarts=", restarts), func(t *testing.T) {

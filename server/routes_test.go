@@ -461,7 +461,7 @@ func TestInternalErrorText(t *testing.T) {
 	require.Contains(t, logged.String(), "/secret/path")
 }
 
-// A closed engine did nothing: 503 (API-05 for the ack).
+// A closed engine did nothing: 503 (API-05 and FAIL-05 for the ack).
 func TestClosedEngine(t *testing.T) {
 	n := newNode(t, Options{})
 	n.topic(`"name":"orders"`)

@@ -174,7 +174,7 @@ func TestListShowsWhatMayBeRead(t *testing.T) {
 	require.Empty(t, next)
 }
 
-// Caps count per user, or per address while security is off.
+// Caps count per user, or per address while security is off, and a long poll that is held counts like any other. (CON-07)
 func TestCapsPerIdentity(t *testing.T) {
 	s := newServed(t, Options{Auth: wordAuth{}, MaxConsumesPerIdentity: 1, MaxProducesPerIdentity: 1})
 	s.users("root")
@@ -342,6 +342,7 @@ func TestSchemasAreAsked(t *testing.T) {
 	require.Equal(t, []string{"orders {}"}, p.appended)
 }
 
+// A node says that it is not ready, and why, as long as its metastore does. (API-10, AVL-05, FAIL-21)
 func TestReadiness(t *testing.T) {
 	var trouble error
 	n := newNode(t, Options{Ready: func() error { return trouble }, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up 1\n") })})

@@ -509,7 +509,7 @@ var breakdowns = []breakdown{
 	}},
 }
 
-// WAL-10, WAL-11, WAL-12; BUG-143, BUG-144: the N-th call to the disk fails, for every N. Nothing is written to a segment
+// WAL-10, WAL-11, WAL-12, Q-44; BUG-143, BUG-144: the N-th call to the disk fails, for every N. Nothing is written to a segment
 // after a failed write or sync, what was durable stays readable, and the log that is opened on the
 // same machine afterwards has everything that was durable, and keeps it through a power failure although
 // the pages of the failed sync will never be written.

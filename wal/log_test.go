@@ -424,7 +424,7 @@ func TestCheckpointRange(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// WAL-18: the value is in the file when SetCheckpoint returns. WAL-17: its sync follows within the bound, not
+// WAL-18, Q-43: the value is in the file when SetCheckpoint returns. WAL-17: its sync follows within the bound, not
 // with every store.
 func TestCheckpointSyncIsDeferred(t *testing.T) {
 	r := newRig(t)

@@ -127,7 +127,7 @@ func (n *Node) levelled(p *part, v committer.Levelled) {
 	if v.Err != nil {
 		return
 	}
-	if v.Frontier > p.model.Durable.Committed {
+	if v.Frontier > p.model.Durable.Committed { // consumer.ahead comes first
 		n.failPart(p, model.Violate("INV-14", "consumer.offset says %d, the durable frontier is %d", v.Frontier, p.model.Durable.Committed))
 	}
 	if at := p.slots.levelAt; at >= 0 && !n.closing && n.now()-at < int64(committer.LevelEvery)*99/100 {
@@ -185,7 +185,7 @@ func (p *part) onlyRecent(recovered *model.Snapshot) error {
 }
 
 // safeAtCrash notes which acks of the life that ends must survive: those before the last tick that ended began survive
-// the process, those older than D + T + the delays of ticks and syncs survive a power loss.
+// the process, those older than D + T + the delays of ticks and syncs survive a power loss. (TIM-04, DEL-07, DEL-08)
 func (n *Node) safeAtCrash(p *part, power bool) {
 	s, t := &p.slots, n.ticks
 	n.reachCrash(p, power)

@@ -14,7 +14,7 @@ func (n *Node) Drained() (drained bool, pending string) {
 	if !n.serving {
 		fmt.Fprintf(&b, "%s is not serving; ", n.name)
 	}
-	if done := min(n.log.prefix, n.log.stored); n.log.durable > done { // what a crash left above the checkpoint is committed again
+	if done := min(n.log.prefix, n.log.stored); n.log.durable > done { // what a crash left above the checkpoint is committed again (WAL-05, WAL-28)
 		fmt.Fprintf(&b, "%s has records %d to %d in the ingress log that are not committed; ", n.name, done, n.log.durable-1)
 	}
 	for _, p := range n.order {

@@ -21,7 +21,7 @@ type troubles struct {
 	windowAt, durableAt int64
 }
 
-// failed notes that a prime, a window write or a writeout failed: only what is durable is known.
+// failed notes that a prime, a window write or a writeout failed: only what is durable is known.
 func (p *part) failed() {
 	p.model.Cached = p.model.Durable
 	p.slots.cachedSafe = nil // at once: without a shard the next one is seeded from what the cache holds now

@@ -71,6 +71,7 @@ func (s *waitShadow) first(what string, w engine.WaiterID) error {
 
 func head(queue []uint64) []uint64 { return queue[:min(len(queue), 5)] }
 
+// serve checks the turn of a waiter that is served. A request that found a record by itself never waited, and may overtake.
 func (s *waitShadow) serve(w engine.WaiterID, err error) error {
 	if verr := s.first("served", w); verr != nil {
 		return verr

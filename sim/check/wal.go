@@ -44,7 +44,7 @@ func (s *walShadow) crashed(power bool) {
 // accepted is told that a produce is about to be answered 202.
 func (s *walShadow) accepted(seq uint64) error {
 	s.acceptedEnd = max(s.acceptedEnd, seq+1)
-	if seq >= s.durable { // WAL-02
+	if seq >= s.durable { // WAL-01, WAL-02
 		return model.Violate("INV-03", "record %d got a 202, the log is synced up to %d", seq, s.durable)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (s *walShadow) see(v wal.Event, now int64) error {
 		if v.Err != nil {
 			return nil
 		}
-		if v.Seq > s.prefix { // WAL-19
+		if v.Seq > s.prefix { // WAL-15, WAL-19
 			return model.Violate("INV-03", "checkpoint %d passes record %d, whose commit is not confirmed", v.Seq, s.prefix)
 		}
 		s.stored, s.storedAt = v.Seq, now
@@ -84,7 +84,7 @@ func (s *walShadow) see(v wal.Event, now int64) error {
 			s.stored = s.synced // the page cache may have gone back to it, until the next store
 		}
 	case wal.SegmentRemoved:
-		if v.Err == nil && v.Next > s.synced {
+		if v.Err == nil && v.Next > s.synced { // WAL-06, WAL-07: it is in its partition by then
 			return model.Violate("INV-03", "records up to %d were removed, the durable checkpoint is %d", v.Next, s.synced)
 		}
 	}

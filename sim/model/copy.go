@@ -97,7 +97,8 @@ func stepCopy(s copyState, in CopyInput, out CopyOutput) []any {
 	return stepHandle(s, in, out)
 }
 
-// stepHandle is an ack, extend or nack.
+// stepHandle is an ack, extend or nack. One without an answer took effect or not (FAIL-06), and whatever is sent again settles once at
+// most (FAIL-07).
 func stepHandle(s copyState, in CopyInput, out CopyOutput) (next []any) {
 	holds := s.phase == leased && s.nonce == in.Nonce
 	if out != Gone && holds && in.Call < s.high {

@@ -100,7 +100,7 @@ func (p *Partition) Leases() int { return len(p.leases) }
 
 // Advance is told that the high watermark is hw now.
 func (p *Partition) Advance(hw int64) error {
-	if hw < p.HW { // INV-04: also after a power loss
+	if hw < p.HW { // INV-04: also after a power loss, so that no offset under it is used again
 		return Violate("INV-04", "high watermark went from %d back to %d", p.HW, hw)
 	}
 	p.HW = hw
@@ -259,7 +259,7 @@ func (p *Partition) ReserveUnseen(offset int64, l Lease, now int64, maxInFlight,
 	p.leases[offset] = l
 	why := p.last[offset]
 	p.last[offset] = Live
-	if why == Live || why == Acked {
+	if why == Live || why == Acked { // DEL-02, DEL-03
 		return why, Violate("INV-15", "offset %d leased again without a cause, its last lease was %s", offset, why)
 	}
 	return why, nil
@@ -271,7 +271,7 @@ func (p *Partition) capped(offset int64, maxInFlight, maxAhead int) error {
 		return Violate("INV-16", "offset %d leased beyond the cap of %d leases", offset, maxInFlight)
 	}
 	hole := p.lowest()
-	if offset != hole {
+	if offset != hole { // ORD-08, CON-17
 		return Violate("INV-16", "offset %d leased, the lowest unresolved one is %d", offset, hole)
 	}
 	if len(p.settled) >= maxAhead && offset != p.committed+1 {
