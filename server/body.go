@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/bits"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -17,7 +18,8 @@ const (
 	bodyMaxAcks  = 64 << 10
 	bodyExact    = 64 << 10 // a declared length up to here is one buffer
 	bodyFirst    = 64 << 10 // otherwise the buffer starts here
-	bodyGrow     = 4        // and grows by this factor as data arrives
+	bodyGrow     = 4        // and grows by this factor as data arrives,
+	bodyPart     = 1 << 20  // up to here; what is more comes in parts of this size
 )
 
 var (
@@ -59,48 +61,78 @@ func (x *exchange) tooLarge(limit int64) error {
 	return fmt.Errorf("%w: at most %d bytes are allowed", errBodyTooLarge, limit)
 }
 
-// grower reads a stream into a buffer that grows with what arrives.
+// grower reads a stream into memory that follows what has arrived: up to 1 MiB one buffer that grows, then a buffer more for
+// each MiB, which are joined once all is there. So a client that stalls makes the server hold no more than it was sent, and
+// what was charged for it.
 type grower struct {
 	x      *exchange
 	budget *budget
 	limit  int64
-	exact  bool // the stream has limit bytes, not at most
+	exact  bool     // the stream has limit bytes, not at most
+	full   [][]byte // buffers of bodyPart that are full, before buf
 	buf    []byte
+	probe  [1]byte
 }
 
-// fill reads to the end.
+func (g *grower) size() int64 { return int64(len(g.full))*bodyPart + int64(len(g.buf)) }
+
+// fill reads to the end. All is in buf then.
 func (g *grower) fill(from io.Reader) error {
 	for {
-		if g.exact && int64(len(g.buf)) == g.limit {
+		if g.exact && g.size() == g.limit {
+			g.join()
 			return nil
 		}
-		if len(g.buf) == cap(g.buf) {
-			g.grow()
-		}
-		room := g.buf[len(g.buf):cap(g.buf)]
-		if most := g.limit + 1 - int64(len(g.buf)); int64(len(room)) > most { // one more byte shows that there is more
-			room = room[:most]
-		}
-		n, err := from.Read(room)
-		g.buf = g.buf[:len(g.buf)+n]
-		if int64(len(g.buf)) > g.limit {
-			return g.x.tooLarge(g.limit)
-		}
-		if g.budget != nil {
-			if berr := g.x.charge(g.budget, int64(len(g.buf))); berr != nil {
-				return berr
-			}
+		n, err := from.Read(g.room())
+		if terr := g.took(n); terr != nil {
+			return terr
 		}
 		switch {
 		case err == nil:
 		case !errors.Is(err, io.EOF):
 			return errBodyUnread // the client left, was too slow, or sent less than it had declared
-		case g.exact && int64(len(g.buf)) < g.limit:
+		case g.exact && g.size() < g.limit:
 			return errBodyUnread
 		default:
+			g.join()
 			return nil
 		}
 	}
+}
+
+// room returns where to read to. When a MiB is full that is the probe: there must be a byte more before there is memory for it.
+func (g *grower) room() []byte {
+	if len(g.buf) == cap(g.buf) && len(g.buf) < bodyPart {
+		g.grow()
+	}
+	if len(g.buf) == cap(g.buf) {
+		return g.probe[:]
+	}
+	room := g.buf[len(g.buf):cap(g.buf)]
+	if most := g.limit + 1 - g.size(); int64(len(room)) > most { // one more byte shows that there is more
+		room = room[:most]
+	}
+	return room
+}
+
+// took notes that n bytes were read.
+func (g *grower) took(n int) error {
+	size := g.size() + int64(n)
+	if size > g.limit {
+		return g.x.tooLarge(g.limit)
+	}
+	if g.budget != nil {
+		if err := g.x.charge(g.budget, size); err != nil {
+			return err
+		}
+	}
+	if n > 0 && len(g.buf) == cap(g.buf) {
+		g.full = append(g.full, g.buf)
+		g.buf = append(g.x.buffer(bodyPart), g.probe[0])
+		return nil
+	}
+	g.buf = g.buf[:len(g.buf)+n]
+	return nil
 }
 
 func (g *grower) grow() {
@@ -111,6 +143,24 @@ func (g *grower) grow() {
 	old := g.buf
 	g.buf = append(g.x.buffer(size), old...)
 	g.x.discard(old)
+}
+
+// joining bounds how many bodies are in memory twice.
+var joining = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// join makes the buffers one.
+func (g *grower) join() {
+	if len(g.full) == 0 {
+		return
+	}
+	joining <- struct{}{}
+	defer func() { <-joining }()
+	whole := g.x.buffer(g.size())
+	for _, part := range append(g.full, g.buf) {
+		whole = append(whole, part...)
+		g.x.discard(part)
+	}
+	g.full, g.buf = nil, whole
 }
 
 // budget bounds the bytes that bodies hold, node-wide.
@@ -134,15 +184,14 @@ func (b *budget) take(n int64) bool {
 // charge makes the exchange hold enough of the budget for a body of size bytes: nothing up to 1 MiB, then a MiB at a time.
 // It is given back at the end of the exchange.
 func (x *exchange) charge(b *budget, size int64) error {
-	const unit = 1 << 20
-	for size-unit > x.charged {
-		if !b.take(unit) {
+	for size-bodyPart > x.charged {
+		if !b.take(bodyPart) {
 			if o := x.s.opts.Observer; o != nil {
 				o.BatchBodyRefused()
 			}
 			return errBatchBudget
 		}
-		x.charged += unit
+		x.charged += bodyPart
 	}
 	return nil
 }

@@ -49,7 +49,9 @@ func TestDeepPayload(t *testing.T) {
 		payload := strings.Repeat("[", deep) + strings.Repeat("]", deep)
 		a := batchAnswer{body: []byte(batchAnswerBegin)}
 		require.True(t, a.fit(&engine.Delivery{Topic: "t", Payload: []byte(payload), Handle: inflight.Handle{Nonce: 1}}))
-		var batch struct{ Messages []struct{ Payload json.RawMessage } }
+		var batch struct {
+			Messages []struct{ Payload json.RawMessage }
+		}
 		require.NoError(t, json.Unmarshal(append(a.body, "]}"...), &batch), "%d", deep)
 		if spliced {
 			require.Equal(t, payload, string(batch.Messages[0].Payload))
