@@ -49,9 +49,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	err := root.Execute()
 	var usage usageError
 	var exit exitError
@@ -110,6 +107,13 @@ func (a *app) root() *cobra.Command {
 		a.userCommand(), a.contextCommand(), a.clusterCommand(), a.remoteCommand(),
 		a.inspectCommand(), a.versionCommand(),
 	)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout) // the completion command takes it when it is made
+	root.SetErr(a.stderr)
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args, completion.RunE = noArgs, showHelp // a shell that it does not know is wrong usage
+	}
 	return root
 }
 

@@ -102,9 +102,13 @@ func (s *subscription) run(ctx context.Context) error {
 	return nil
 }
 
-// handle prints a message and then acknowledges it, also when an interrupt has come meanwhile: it was printed.
+// handle prints a message and then acknowledges it, also when an interrupt has come meanwhile: it was printed. One that cannot be
+// printed is given back.
 func (s *subscription) handle(m *client.Message) error {
 	if err := s.app.printMessage(m, s.raw); err != nil {
+		if nack := s.client.Nack(context.Background(), s.topic, m.Handle); nack != nil {
+			s.app.note("[p%d @%d] could not be given back, and comes again when its lease ends: %v", m.Partition, m.Offset, nack)
+		}
 		return err
 	}
 	if s.noAck {

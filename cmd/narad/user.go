@@ -116,7 +116,8 @@ func (a *app) userAddCommand() *cobra.Command {
 func (a *app) userGrantCommand() *cobra.Command {
 	var grants []string
 	cmd := &cobra.Command{
-		Use: "grant USER", Short: "Replace what a user may do; without --grant it may do nothing", Args: args(1, 1, "the name of one user"),
+		Use: "grant USER", Short: "Replace what a user may do; without --grant it may do nothing",
+		Args: args(1, 1, "the name of one user, and what it may do as --grant"),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			parsed, err := parseGrants(grants)
 			if err != nil {
