@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -48,6 +49,7 @@ type message struct {
 	topic    string
 	node     string
 	payload  []byte
+	address  Address
 	attempts int
 	open     int   // attempts without an answer that says what came of them
 	first    int64 // true time of the first attempt
@@ -72,6 +74,37 @@ func (m *Messages) New(node, topic string, size int) (id int, payload []byte) {
 	}
 	m.list = append(m.list, message{topic: topic, node: node, payload: payload})
 	return id, payload
+}
+
+// Address is what a producer says about where its message goes (WAL-24).
+type Address struct {
+	Key       []byte
+	Partition int32 // the chosen one, or [engine.AnyPartition]
+	// Fewest and Most bound the number of partitions that the topic had when the message was accepted; Most 0: not known.
+	Fewest, Most int
+}
+
+// Addressed notes where a message of [Messages.New] is sent to.
+func (m *Messages) Addressed(id int, a Address) { m.list[id].address = a }
+
+// leadsTo reports whether a message with this address may be in a partition.
+func (a Address) leadsTo(partition int32) bool {
+	switch {
+	case a.Most == 0:
+		return true
+	case a.Partition != engine.AnyPartition:
+		return partition == a.Partition
+	case len(a.Key) == 0:
+		return int(partition) < a.Most
+	}
+	h := fnv.New32a()
+	h.Write(a.Key)
+	for n := a.Fewest; n <= a.Most; n++ {
+		if int32(h.Sum32()%uint32(n)) == partition {
+			return true
+		}
+	}
+	return false
 }
 
 // MessageID reads the identity of a message from its payload.
@@ -159,6 +192,11 @@ func (m *Messages) provenance(node string, d *engine.Delivery) (int, error) {
 		return 0, model.Violate("INV-01", "message %d of %s on %s was delivered from %s on %s", id, e.topic, e.node, d.Topic, node)
 	case !bytes.Equal(e.payload, d.Payload):
 		return 0, model.Violate("INV-01", "message %d was delivered with other bytes than it was produced with", id)
+	case !bytes.Equal(e.address.Key, d.Key):
+		return 0, model.Violate("INV-01", "message %d was produced with the key %q and delivered with %q", id, e.address.Key, d.Key)
+	case !e.address.leadsTo(d.Partition):
+		return 0, model.Violate("INV-01", "message %d, key %q, was sent to partition %d and delivered from %d, the topic has %d to %d (WAL-24)",
+			id, e.address.Key, e.address.Partition, d.Partition, e.address.Fewest, e.address.Most)
 	}
 	return id, nil
 }
@@ -199,7 +237,8 @@ func (m *Messages) Acked(id int, known bool) {
 }
 
 // Lost returns an error for the first accepted message that no client acked (INV-02). One of a deleted topic is excused
-// if it may have been accepted before the deletion; that the ingress log drops nothing else is checked by its events.
+// if it may have been accepted before the deletion; that the ingress log drops nothing else is checked by its events. What was not
+// answered may be lost (DEL-19); what was is not, whatever failed or died meanwhile (DEL-16, FAIL-35).
 func (m *Messages) Lost() error {
 	for id := range m.list {
 		e := &m.list[id]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"narad/engine"
+	"narad/sim/check"
 )
 
 // produceLoop sends messages until the traffic ends, one by one or in batches, some with keys, some to an explicit
@@ -50,7 +51,8 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 		if percent(r.w, r.plan.Habits.Impatient) {
 			patience = r.duration(0, 5*time.Millisecond)
 		}
-		for _, id := range ids {
+		for i, id := range ids {
+			r.messages.Addressed(id, n.address(messages[i]))
 			r.messages.Attempted(id)
 		}
 		r.watch.produces(r, ids)
@@ -94,6 +96,23 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 			return
 		}
 	}
+}
+
+// grownMost is how many partitions an operator adds to a topic at most.
+const grownMost = 2
+
+// address is where a message may turn up.
+func (n *node) address(m engine.Message) check.Address {
+	a := check.Address{Key: m.Key, Partition: m.Partition}
+	for _, spec := range n.run.plan.Topics {
+		if spec.Name == m.Topic {
+			a.Fewest, a.Most = spec.Partitions, spec.Partitions
+		}
+	}
+	if a.Most > 0 && n.run.plan.Churn > 0 {
+		a.Most += grownMost
+	}
+	return a
 }
 
 func send(eng *engine.Engine, messages []engine.Message) error {
