@@ -192,16 +192,22 @@ func TestCrashWindowsAllow(t *testing.T) {
 	require.Equal(t, CrashedAcked, why)
 }
 
+// DEL-03, ORD-01: a redelivery has a cause, and with one it is right although a newer message was delivered and settled before it:
+// nothing asks for an order.
 func TestCausesOfRedelivery(t *testing.T) {
 	p := serving(t, 5)
-	next := int64(0)
+	next := int64(100)
+	lease(t, p, 0, 1, 0)
+	lease(t, p, 1, 2, 0)
+	require.NoError(t, p.Ack(1, 2, -1, 0)) // a newer one is done with
+	require.NoError(t, p.End(0, 1, 0, GivenBack))
 	again := func() Ending {
 		next++
 		why, err := p.Reserve(0, Lease{next, second}, 0, 0, 5, 9, 9)
 		require.NoError(t, err)
 		return why
 	}
-	require.Equal(t, NeverLeased, again())
+	require.Equal(t, GivenBack, again())
 	require.NoError(t, p.End(0, next, 0, Nacked))
 	require.Equal(t, Nacked, again())
 	require.NoError(t, p.End(0, next, 0, GivenBack))
