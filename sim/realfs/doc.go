@@ -20,9 +20,9 @@
 //	INV-10  after a graceful stop every ack that returned is settled, and nothing is delivered twice
 //	INV-11  nothing is settled that nobody tried to ack
 //
-// Beside INV-08 and INV-09, which follow the engine's events and so hold whatever the clock does, the age of the acks that come
-// back is held against the windows that users are promised: T, or D + T, the longest writeout of that life, and the
-// delay with which this machine wakes sleepers.
+// Beside that, INV-08 and INV-09 are checked by the clock, whatever the committer says of its writes: a kill undoes no ack that had
+// returned before the last tick that ended began, a loss of power none that is older than D + T and the ticks and delays that
+// there really were, those of a machine that wakes sleepers late included.
 //
 // Files: payload.go (messages), ledger.go, facts.go (a ledger at a cut), session.go (one life), cut.go (images), directory.go (images
 // as directories), judge.go, round.go (lives of random clients).

@@ -22,6 +22,13 @@ type Facts struct {
 	Interval time.Duration `json:"interval"`
 	Longest  time.Duration `json:"longest"` // tick or writeout of the life
 	Late     time.Duration `json:"late"`    // by how much a sleeper of the life was woken late, at most
+	Ticks    *Ticks        `json:"ticks"`   // nil: none has ended in this life
+}
+
+// Ticks are the last tick of the committer that ended without a failure.
+type Ticks struct {
+	Began time.Duration `json:"began"`
+	Ended time.Duration `json:"ended"`
 }
 
 // Message is one that a client tried to produce.

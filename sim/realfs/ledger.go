@@ -7,30 +7,47 @@ import (
 
 	"narad/committer"
 	"narad/engine"
+	"narad/env"
 	"narad/inflight"
 )
 
 // Ledger keeps the facts of a life while it goes on. What a client is about to try is in it before, what it was told after,
 // so that at any instant it holds no more promises, and no fewer attempts, than there are.
 type Ledger struct {
-	began time.Time
+	world *env.Env // the engine's clock
+	began env.Instant
 	power bool // what the life found on its disk is durable
 
 	mu    sync.Mutex // guards what follows; nothing is waited for under it
 	facts *Facts
-	wrong error // the first thing that the engine of a healthy disk must not say
+	wrong error         // the first thing that the engine of a healthy disk must not say
+	nap   time.Duration // since when the sleeper sleeps
 }
 
 func newLedger(f *Facts, power bool) *Ledger {
-	return &Ledger{began: time.Now(), power: power, facts: f}
+	world := env.OS()
+	return &Ledger{world: world, began: world.Now(), power: power, facts: f}
 }
 
-func (l *Ledger) clock() time.Duration { return time.Since(l.began) }
+func (l *Ledger) clock() time.Duration { return l.world.Now().Sub(l.began) }
+
+// napLasts is how long the sleeper of a life means to sleep.
+const napLasts = 5 * time.Millisecond
+
+// slept notes how late the sleeper is or was woken; again says that it goes to sleep once more.
+func (l *Ledger) slept(again bool) {
+	now := l.clock()
+	l.facts.Late = max(l.facts.Late, now-l.nap-napLasts)
+	if again {
+		l.nap = now
+	}
+}
 
 // snapshot returns the facts at this instant.
 func (l *Ledger) snapshot() *Facts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.slept(false) // it may be late at this very instant
 	f := l.facts.clone()
 	f.At = l.clock()
 	return f
@@ -160,6 +177,9 @@ func (l *Ledger) hearCommitter(v committer.Event) {
 		}
 	case committer.TickDone:
 		l.facts.Longest = max(l.facts.Longest, v.Took)
+		if began := v.Start.Sub(l.began); v.Failed == 0 {
+			l.facts.Ticks = &Ticks{began, began + v.Took}
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"narad/engine"
-	"narad/env"
 	"narad/inflight"
 	"narad/sim/disk"
 	"narad/sim/recorder"
@@ -52,16 +51,17 @@ func BeginThrough(dir string, from *Image, p disk.Personality, o engine.Options,
 	if err := Materialise(d, dir); err != nil {
 		return nil, err
 	}
-	l.facts.Interval, l.facts.Longest, l.facts.Late = cmp.Or(o.CommitInterval, time.Second), 0, 0
+	l.facts.Interval, l.facts.Longest, l.facts.Late, l.facts.Ticks = cmp.Or(o.CommitInterval, time.Second), 0, 0, nil
 	s := &Session{ledger: l, end: make(chan struct{})}
 	s.record = recorder.New(vfs.OS{}, d, func(string) string { return recordRoot })
 	files := vfs.FS(s.record)
 	if between != nil {
 		files = between(files)
 	}
-	o.Env, o.Listener = env.OS().WithFS(files), l.hear
-	s.done.Go(s.watchSleep)
+	o.Env, o.Listener = l.world.WithFS(files), l.hear
+	l.do(func(*Facts) { l.began = l.world.Now(); l.nap = 0 })
 	var err error
+	s.done.Go(s.watchSleep)
 	if s.engine, err = engine.Open(dir, o); err != nil {
 		s.over()
 		return nil, violate("INV-11", "the engine does not open: %v", err)
@@ -71,16 +71,13 @@ func BeginThrough(dir string, from *Image, p disk.Personality, o engine.Options,
 
 // watchSleep measures how late this machine wakes whoever sleeps: ticks of the committer are as late.
 func (s *Session) watchSleep() {
-	const nap = 5 * time.Millisecond
-	for t := time.NewTimer(nap); ; t.Reset(nap) {
-		asleep := time.Now()
+	for t := time.NewTimer(napLasts); ; t.Reset(napLasts) {
 		select {
 		case <-s.end:
 			return
 		case <-t.C:
 		}
-		late := time.Since(asleep) - nap
-		s.ledger.do(func(f *Facts) { f.Late = max(f.Late, late) })
+		s.ledger.do(func(*Facts) { s.ledger.slept(true) })
 	}
 }
 
