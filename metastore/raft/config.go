@@ -67,8 +67,8 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if alone { // nobody answers late: the node need not wait long before it elects itself
-		setDefault(&c.timeouts, 20*time.Millisecond)
+	if alone {
+		setDefault(&c.lease, time.Second)
 		c.Peers = []Peer{{c.NodeID, c.Listen}}
 		setDefault(&c.Peers[0].Addr, "alone")
 	}

@@ -132,6 +132,9 @@ func (s *Store) begin(dir string) error {
 		return errors.Join(err, s.trans.Close())
 	}
 	s.watchers.Go(s.followLeadership)
+	if servers := s.raft.GetConfiguration().Configuration().Servers; len(servers) == 1 && servers[0].ID == id {
+		s.watchers.Go(s.trans.stand)
+	}
 	return nil
 }
 

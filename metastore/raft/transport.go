@@ -57,6 +57,19 @@ func (w *watched) run() {
 	}
 }
 
+// stand has this node stand for election at once, as a leader that hands over would ask it to. A node alone has nobody to hear
+// from first, and may then have long timeouts: the library looks at the lease of a leader as often as that is short.
+func (w *watched) stand() {
+	now := hraft.RPC{
+		Command:  &hraft.TimeoutNowRequest{RPCHeader: hraft.RPCHeader{ProtocolVersion: hraft.ProtocolVersionMax}},
+		RespChan: make(chan hraft.RPCResponse, 1),
+	}
+	select {
+	case w.rpcs <- now:
+	case <-w.closing:
+	}
+}
+
 // Consumer returns where what the others ask for comes from.
 func (w *watched) Consumer() <-chan hraft.RPC { return w.rpcs }
 
