@@ -86,8 +86,7 @@ func (s *Session) over() {
 	s.done.Wait()
 }
 
-// OnChange has cut be called after changes of files, within the change, whenever pick says so of its number. Set it before
-// clients begin.
+// OnChange has cut be called after changes of files, within the change, whenever pick says so of its number.
 func (s *Session) OnChange(pick func(n int) bool, cut func(*Cut)) {
 	s.record.OnChange(func(n int) {
 		if pick(n) {

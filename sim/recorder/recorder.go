@@ -41,8 +41,12 @@ func New(below vfs.FS, d *disk.Disk, place func(name string) string) *FS {
 
 // OnChange sets who is told of each change and each sync after it happened, with its number from 1 on. It is called in the
 // middle of the step: it sees the record as it is at that very instant, may clone [FS.Record], and must do no
-// I/O of its own. Set it before use.
-func (r *FS) OnChange(changed func(n int)) { r.changed = changed }
+// I/O of its own.
+func (r *FS) OnChange(changed func(n int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = changed
+}
 
 // Cut returns a copy of the record as it is now.
 func (r *FS) Cut() *disk.Disk {
