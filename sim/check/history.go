@@ -130,7 +130,7 @@ func (c *copyHistory) upTo(p *part, now int64) []porcupine.Operation {
 		if c.offset < p.kept.low || c.offset >= p.model.HW {
 			return c.ops // retention removed it, settled or not; or only a consume that held an older log ever reserved it
 		}
-		if _, rotten := p.rotten[c.offset]; rotten {
+		if _, rotten := p.rotten[c.offset]; rotten || p.garbage[c.offset] {
 			return c.ops // acked, or skipped, which is no operation of a client
 		}
 		return c.final(now)

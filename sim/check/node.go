@@ -75,10 +75,12 @@ type part struct {
 	opened      int             // the life in which the log was opened last
 	dispatched  uint64          // highest sequence number committed in this life
 
-	kept      kept          // the age of its records
-	rotten    map[int64]int // messages by offset whose frames rotted on the disk
-	stale     []deadline    // of leases, superseded by an extend
-	movedAt   int64         // true time, see moved
+	kept      kept           // the age of its records
+	rotten    map[int64]int  // messages by offset whose frames rotted on the disk
+	garbled   bool           // a power loss left garbage, and the log was not opened since
+	garbage   map[int64]bool // offsets that may be garbage: their commits were never confirmed
+	stale     []deadline     // of leases, superseded by an extend
+	movedAt   int64          // true time, see moved
 	logClosed bool
 	openLogs  int // in this life
 	stored    storage
@@ -186,6 +188,7 @@ func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
 	n.life++
 	n.serving = false
 	for _, p := range n.order {
+		p.garbled = p.garbled || report.Garbage > 0
 		n.safeAtCrash(p, power)
 		p.model.Crash(power)
 		p.crashCopies(n.now())
@@ -291,6 +294,7 @@ func (n *Node) seeLog(p *part, v segment.Event) {
 			p.reopened = v.Next
 		}
 		p.opened = n.life
+		p.recoveredGarbage(v.Next)
 		n.failPart(p, p.model.Advance(v.Next))
 	case segment.Committed:
 		n.Commits++

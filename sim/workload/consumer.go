@@ -164,7 +164,8 @@ func (c *consumer) refused(err error) {
 	case errors.Is(err, engine.ErrLeaseGone), errors.Is(err, engine.ErrOffsetGone):
 		c.node.run.fail("INV-29", "%s: consume from %s was answered 410, the consumer holds no handle: %v", c.node.name, c.spec.Name, err)
 	case c.node.run.plan.ReadErrors > 0: // the disk answers so
-	case (c.node.run.plan.FaultGap > 0 || c.node.run.plan.LookupErrors) && ioError(err):
+	case c.node.conceded(err):
+	case (c.node.run.plan.FaultGap > 0 || c.node.run.plan.LookupErrors) && (ioError(err) || c.node.troubled && errors.Is(err, engine.ErrNotPlaced)):
 	default:
 		c.node.run.fail("INV-02", "%s: consume from %s failed on a healthy disk: %v", c.node.name, c.spec.Name, err)
 	}

@@ -28,6 +28,8 @@ var flavours = []flavour{
 	{FewFilesProfile, 8, fewFiles},
 	{GapProfile, 9, retentionGap},
 	{RotProfile, 6, rot},
+	{GarbageProfile, 2, garbage},
+	{LyingProfile, 2, lies},
 	{WideProfile, 0, wide},
 	{RetentionProfile, 2, shortRetention},
 	{ParkedProfile, 0, manyParked},

@@ -34,6 +34,7 @@ type node struct {
 	stopped bool // by the story: the supervisor lets it lie
 	// stopping: it is being stopped gracefully; failing: its disk fails now and then; troubled: it did in this life.
 	stopping, failing, troubled bool
+	garbage                     bool // a power loss left some
 	changeFailed                bool // a change of a topic failed in this life at the metastore, which takes no other until a restart
 	parked                      int  // consumers that do nothing but wait
 	topics                      topicHistories
@@ -50,7 +51,8 @@ func (r *run) addNode(name string) {
 		Latency:     r.plan.Latency,
 		Writeback:   r.plan.Writeback,
 		Evict:       r.plan.Evict,
-		Faults:      sim.FaultPlan{ReadEIO: r.plan.ReadErrors, Only: isPartitionLog},
+		Faults:      r.plan.machineFaults(),
+		Loss:        r.plan.loss(),
 	})
 	n.check = check.New(check.Config{
 		World: r.w, Machine: n.m, Interval: r.plan.Interval, Starve: starve(r.plan.Policy), Messages: r.messages,
@@ -72,6 +74,7 @@ func (r *run) rate() int {
 func (n *node) crashed(kind sim.CrashKind, report disk.Report) {
 	n.engine = nil
 	n.run.crashes++
+	n.garbage = n.garbage || report.Garbage > 0
 	n.check.Crashed(kind, report)
 	for _, name := range n.topics.names {
 		n.topics.of(name).Crash(int64(n.run.w.Now()))
@@ -119,6 +122,9 @@ func (n *node) boot() {
 		eng, err := engine.Open("data", n.options(e))
 		if err != nil && n.troubled && ioError(err) {
 			n.check.Goal("a start was refused by a failing disk")
+			return
+		}
+		if n.conceded(err) {
 			return
 		}
 		if err != nil {

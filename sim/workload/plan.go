@@ -44,6 +44,8 @@ type plan struct {
 	Wide         int           // messages of one partition that are acked ahead; 0: nothing of the kind
 	Gaps         bool          // episodes at retention gaps
 	Rot          time.Duration // the longest time between two bits that turn over; 0: none does
+	Garbage      bool          // sectors that a power loss caught may hold garbage
+	Lies         int           // writes that the disk acknowledges and loses, and as many that it misplaces, in a million
 	Grid         time.Duration // not 0: what clients do happens at multiples of it, so that much happens at once
 	Codec        record.Codec  // of partition logs
 	Preallocate  bool          // files of the ingress log

@@ -35,6 +35,8 @@ const (
 	GapProfile       Profile = "gap"       // consumers that meet at retention gaps, and topics that are purged under them
 	WideProfile      Profile = "wide"      // thousands of messages acked ahead
 	RotProfile       Profile = "rot"       // stored frames that rot on the disk
+	GarbageProfile   Profile = "garbage"   // power losses that leave garbage
+	LyingProfile     Profile = "lies"      // writes that are acknowledged and lost, or put elsewhere
 )
 
 // Profiles lists the profiles there are.
@@ -94,6 +96,7 @@ type run struct {
 	stopping bool // traffic ends
 	draining bool // faults are healed
 	drained  bool // nothing is left
+	over     bool // the world ended early, see concede
 	clients  *env.Group
 	stops    int
 	crashes  int
@@ -134,7 +137,7 @@ func Run(o Options) Result {
 	if w.Logging() {
 		w.Logf("seed %d: %v", o.Seed, r.plan)
 	}
-	res := r.result(o, r.drive())
+	res := r.result(o, r.forgive(r.drive()))
 	res.Used, res.PlanChoices, res.Operations = r.used(r.plan.Policy), r.planned, r.requests
 	r.watch.done(res)
 	return res
@@ -147,7 +150,7 @@ func (r *run) drive() error {
 		r.addNode(fmt.Sprintf("n%d", i+1))
 	}
 	r.w.Go("story", r.story)
-	if err := r.w.Run(r.watch.limit(r.plan.Traffic + 3*r.plan.Retention + 2*r.drainLimit())); err != nil {
+	if err := r.w.Run(r.watch.limit(r.plan.Traffic + 3*r.plan.Retention + 2*r.drainLimit())); err != nil || r.over {
 		return err
 	}
 	for _, n := range r.nodes {
