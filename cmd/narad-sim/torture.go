@@ -73,6 +73,7 @@ func runTorture(args []string) int {
 		err = f.prepare(work)
 	}
 	if err != nil {
+		os.RemoveAll(work)
 		fmt.Fprintln(os.Stderr, "narad-sim torture:", err)
 		return 2
 	}
