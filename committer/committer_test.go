@@ -61,6 +61,7 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, 4096, MaxOpenDefault(1<<20))
 	require.Equal(t, 1, MaxOpenDefault(2))
 	require.Equal(t, 4096, MaxOpenDefault(0))
+	require.Equal(t, []any{100 * time.Millisecond, 30 * time.Second, 2, 4096, 8}, []any{maxTick, LevelEvery, slotCount, slotSize, len(encodeOffset(0))}) // CFG-08
 }
 
 // COM-06: the hash spreads the partitions of one topic, and topics of one partition, over all ticks.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -438,6 +439,41 @@ func TestBusyTopicsDoNotPump(t *testing.T) {
 		}
 		require.Zero(t, count[PumpPass](l))
 		require.Zero(t, count[WaiterJoined](l))
+	})
+}
+
+// Q-23, LOG-13: the pump reads what it hands out. When it cannot, the record is free again, who waited for it is told, and nobody
+// else's wait suffers.
+func TestPumpCannotRead(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(TopicSpec{Name: "t", Partitions: 1, MaxInFlight: 1})
+		l.topic(TopicSpec{Name: "u", Partitions: 1})
+		for range 3 {
+			l.produce("t", strings.Repeat("x", 600_000)) // more than is read at once
+			l.sleep(time.Second)
+		}
+		l.close()
+		l.mustBoot() // nothing is cached
+		require.NoError(t, l.ack(l.mustConsume("t")))
+		before := l.mustConsume("t")
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		var other *Delivery
+		served := l.start(func(e *Engine) {
+			var err error
+			other, err = e.Consume(&ConsumeRequest{Topic: "u", Partition: AnyPartition, Wait: 20 * time.Second})
+			require.NoError(t, err)
+		})
+		l.m.SetFaults(sim.FaultPlan{ReadEIO: 1_000_000, Only: only("p00000")})
+		require.NoError(t, l.ack(before)) // frees the cap: the pump takes the next one
+		_, err := answer()
+		require.ErrorIs(t, err, syscall.EIO)
+		require.Equal(t, 1, count[LeaseEnded](l))
+		l.produce("u", "other")
+		served()
+		require.Equal(t, "other", string(other.Payload))
+		l.m.ClearFaults()
+		require.EqualValues(t, 2, l.next().Offset, "it is not lost, and not skipped")
 	})
 }
 

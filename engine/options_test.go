@@ -65,6 +65,12 @@ func TestWriteoutInterval(t *testing.T) {
 	}
 }
 
+// What is not configured, and documented. CFG-08, CFG-10
+func TestFixedTimes(t *testing.T) {
+	require.Equal(t, time.Second, purgeEvery)
+	require.Equal(t, 50*time.Millisecond, lingerMax)
+}
+
 func TestCompressionLevelIsChecked(t *testing.T) {
 	require.NoError(t, Options{CompressionLevel: record.LevelBest}.Validate())
 	require.ErrorIs(t, Options{CompressionLevel: record.LevelBest + 1}.Validate(), ErrInvalid)

@@ -66,6 +66,7 @@ var pairs = Options{SegmentBytes: 200}
 
 // Whole segments go, oldest first, and only when their last record is older than the cutoff. RET-03, RET-04
 func TestRetainRemovesWholeSegments(t *testing.T) {
+	require.EqualValues(t, 64<<20, Options{}.withDefaults().SegmentBytes, "CFG-08")
 	l := newTimed(t, pairs)
 	for _, ms := range []int64{10, 20, 30, 40, 50, 60, 70} {
 		l.at(t, ms)

@@ -522,6 +522,7 @@ func TestOptions(t *testing.T) {
 		require.Error(t, err)
 	}
 	require.Equal(t, Options{}.withDefaults().SegmentBytes, int64(64<<20))
+	require.Equal(t, 250*time.Millisecond, Options{}.withDefaults().CheckpointSync) // CFG-10
 	require.NoError(t, Options{}.Validate())
 }
 
