@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"narad/inflight"
 	"narad/record"
 	"narad/sim"
 )
@@ -108,5 +109,41 @@ func TestClosedBeforeItWaits(t *testing.T) {
 			require.ErrorIs(t, err, ErrClosed)
 			require.Less(t, e.env.Now().Sub(start), time.Second)
 		})
+	})
+}
+
+// LOG-19: what a consume that holds the closed log of a purged incarnation gives back to the successor's lease table, it gives back to
+// the successor's consumers.
+func TestSuccessorIsWoken(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		l.produce("t", "old")
+		l.mustConsume("t")
+		var old *partition
+		var lease inflight.Lease
+		l.call(func(e *Engine) {
+			topic, err := e.topic("t")
+			require.NoError(t, err)
+			old = topic.partitions()[0]
+			_, err = e.PurgeTopic("t")
+			require.NoError(t, err)
+			require.NoError(t, e.Produce(Message{Topic: "t", Partition: 0, Payload: []byte("new")}))
+			s, err := e.Stats("t")
+			for ; s[0].HighWatermark == 0; s, err = e.Stats("t") {
+				require.NoError(t, err)
+				e.env.Sleep(time.Millisecond)
+			}
+			old.mu.Lock()
+			lease, _, _ = old.shard.Reserve(e.env.Now(), 1)
+			old.mu.Unlock()
+		})
+		_, answer := l.waiting(AnyPartition, 20*time.Second)
+		start := l.w.Now()
+		l.call(func(*Engine) { old.release(lease, CauseReadFail) })
+		d, err := answer()
+		require.NoError(t, err)
+		require.Equal(t, "new", string(d.Payload))
+		require.Less(t, l.w.Now().Sub(start), time.Second)
 	})
 }
