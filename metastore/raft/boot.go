@@ -212,6 +212,9 @@ func openFiles(dir string, c Config) (f files, err error) {
 
 func openLogs(path string, noSync bool) (logs *raftboltdb.BoltStore, err error) {
 	defer asCorrupt(path, &err)
+	if err := whole(path); err != nil {
+		return nil, err
+	}
 	logs, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(noSync), NoSync: noSync})
 	if errors.Is(err, bbolt.ErrTimeout) {
 		return nil, fmt.Errorf("%s: %w", path, vfs.ErrLocked)

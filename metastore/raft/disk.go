@@ -70,6 +70,9 @@ func boltOptions(noSync bool) *bbolt.Options {
 // openBolt opens a file. What it has open already belongs to another process.
 func openBolt(path string, noSync bool) (db *bbolt.DB, err error) {
 	defer asCorrupt(path, &err)
+	if err := whole(path); err != nil {
+		return nil, err
+	}
 	db, err = bbolt.Open(path, 0o600, boltOptions(noSync))
 	if errors.Is(err, bbolt.ErrTimeout) {
 		return nil, fmt.Errorf("%s: %w", path, vfs.ErrLocked)

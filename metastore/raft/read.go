@@ -3,6 +3,7 @@ package raft
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -61,6 +62,14 @@ func everyPage(tx *bbolt.Tx) error {
 	return errors.Join(all...)
 }
 
+// whole refuses a file that is shorter than it says. bbolt maps files, and to read behind the end of one would end the process.
+func whole(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 { // it is made, or refused, by who opens it
+		return nil
+	}
+	return readBolt(path, func(*bbolt.Tx) error { return nil })
+}
+
 // readBolt reads from a file, which it does not change.
 func readBolt(path string, read func(*bbolt.Tx) error) (err error) {
 	defer asCorrupt(path, &err)
@@ -72,7 +81,13 @@ func readBolt(path string, read func(*bbolt.Tx) error) (err error) {
 		return &metastore.CorruptError{File: path, Why: err.Error()}
 	}
 	defer db.Close()
-	if err := db.View(read); err != nil {
+	err = db.View(func(tx *bbolt.Tx) error {
+		if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
+			return errors.Join(err, fmt.Errorf("it ends before byte %d, where its last page does", tx.Size()))
+		}
+		return read(tx)
+	})
+	if err != nil {
 		return &metastore.CorruptError{File: path, Why: err.Error()}
 	}
 	return nil

@@ -212,6 +212,12 @@ func TestFilesApart(t *testing.T) {
 		"a log that is none": func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, logFile), bytes.Repeat([]byte("x"), 9000), 0o600))
 		},
+		"a log cut short": func(t *testing.T, dir string) { // what is missing is read through a map: that would end this process
+			require.NoError(t, os.Truncate(filepath.Join(dir, logFile), int64(2*os.Getpagesize())))
+		},
+		"a replica cut short": func(t *testing.T, dir string) {
+			require.NoError(t, os.Truncate(filepath.Join(dir, fsmFile), int64(2*os.Getpagesize())))
+		},
 		"a replica without a record": func(t *testing.T, dir string) {
 			d, err := openDisk(filepath.Join(dir, fsmFile), true)
 			require.NoError(t, err)
