@@ -20,6 +20,8 @@ type intake struct {
 	again *wal.Reader
 	pos   uint64 // the next record that again reads
 
+	like record.Produce // topic and incarnation of the last record
+
 	held      []heldRecord // ascending
 	heldKeys  map[heldKey]int
 	retryHeld env.Instant
@@ -105,10 +107,11 @@ func (d *dispatcher) place(seq uint64, payload []byte) {
 
 // resolve finds out what a record is for. It fits only the incarnation of the topic that it was accepted for.
 func (d *dispatcher) resolve(payload []byte) (record.Produce, *partition, error) {
-	p, err := record.ParseProduce(payload)
+	p, err := record.ParseProduceLike(payload, d.intake.like)
 	if err != nil {
 		return record.Produce{}, nil, err
 	}
+	d.intake.like.Topic, d.intake.like.Incarnation = p.Topic, p.Incarnation
 	t, err := d.engine.topic(p.Topic)
 	if err != nil {
 		return p, nil, err

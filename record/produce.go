@@ -73,7 +73,11 @@ func AppendProduce(dst []byte, p Produce) []byte {
 
 // ParseProduce decodes b, all of it. Key and Payload alias b; Topic and Incarnation are copies. It returns
 // ErrFormat, ErrShort or ErrLength.
-func ParseProduce(b []byte) (p Produce, err error) {
+func ParseProduce(b []byte) (p Produce, err error) { return ParseProduceLike(b, Produce{}) }
+
+// ParseProduceLike is ParseProduce with the Topic and the Incarnation of like where they are the same, so that a run of
+// records for one topic allocates nothing.
+func ParseProduceLike(b []byte, like Produce) (p Produce, err error) {
 	if len(b) == 0 {
 		return p, errProduceShort
 	}
@@ -104,8 +108,16 @@ func ParseProduce(b []byte) (p Produce, err error) {
 		return Produce{}, errProduceTrailing
 	}
 	p.Partition = int32(partition)
-	p.Topic, p.Incarnation = string(topic), string(incarnation)
+	p.Topic, p.Incarnation = sameString(topic, like.Topic), sameString(incarnation, like.Incarnation)
 	return p, nil
+}
+
+// sameString returns b as a string: like, if it is that.
+func sameString(b []byte, like string) string {
+	if string(b) == like {
+		return like
+	}
+	return string(b)
 }
 
 // appendString appends a u32 length and the bytes of s.

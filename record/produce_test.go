@@ -128,3 +128,15 @@ func FuzzProduce(f *testing.F) {
 		require.Equal(t, p, again)
 	})
 }
+
+// A run of records for one topic costs no strings, and what is alike is never taken for what is not.
+func TestParseProduceLike(t *testing.T) {
+	want := Produce{Topic: "orders", Incarnation: "0123456789abcdef", Partition: 3, CreatedMs: 5, Key: []byte("k"), Payload: []byte("x")}
+	b := AppendProduce(nil, want)
+	for _, like := range []Produce{{}, want, {Topic: "order", Incarnation: "0123456789abcdeF"}, {Topic: "orders2", Incarnation: want.Incarnation}} {
+		got, err := ParseProduceLike(b, like)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = ParseProduceLike(b, want) }))
+}
