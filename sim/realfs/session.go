@@ -86,13 +86,15 @@ func (s *Session) over() {
 	s.done.Wait()
 }
 
-// OnChange has cut be called after changes of files, within the change, whenever pick says so of its number.
+// OnChange has cut be called after changes of files, within the change, whenever pick says so of its number; and halfway through
+// writes of several pages, where pick is asked as well.
 func (s *Session) OnChange(pick func(n int) bool, cut func(*Cut)) {
 	s.record.OnChange(func(n int) {
 		if pick(n) {
 			cut(&Cut{s.record.Record().Clone(), s.ledger.snapshot()})
 		}
 	})
+	s.record.OnHalfway(pick, func(half *disk.Disk) { cut(&Cut{half, s.ledger.snapshot()}) })
 }
 
 // Cut returns what is on the disk and what is known at this instant.

@@ -25,6 +25,8 @@ type FS struct {
 	disk    *disk.Disk
 	twin    vfs.FS
 	changed func(n int)
+	wants   func(n int) bool
+	halfway func(half *disk.Disk)
 	n       int
 	syncing map[vfs.ID]*sync.RWMutex // keeps writes of a file, which share it, out of its syncs; by its real identity; taken before mu
 }
@@ -46,6 +48,17 @@ func (r *FS) OnChange(changed func(n int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = changed
+}
+
+// pageSize is what the page cache takes of a write at a time, as in Linux.
+const pageSize = 4096
+
+// OnHalfway sets who is shown writes of several pages before they happen: a copy of the record in which as many pages are written as n,
+// the number of the change to come, says. That is what a process leaves that is killed within the write.
+func (r *FS) OnHalfway(wants func(n int) bool, halfway func(half *disk.Disk)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wants, r.halfway = wants, halfway
 }
 
 // Cut returns a copy of the record as it is now.
@@ -243,12 +256,31 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	defer f.syncing.RUnlock()
 	f.rec.mu.Lock()
 	defer f.rec.mu.Unlock()
+	if err := f.show(p, off); err != nil {
+		return 0, err
+	}
 	n, err := f.real.WriteAt(p, off)
 	if n == 0 {
 		return n, err
 	}
 	twinErr := f.rec.repeat(func() error { _, err := f.twin.WriteAt(p[:n], off); return err })
 	return n, cmp.Or(err, twinErr)
+}
+
+// show shows a write of several pages half done, to who wants to see it.
+func (f *file) show(p []byte, off int64) error {
+	r := f.rec
+	borders := int((off+int64(len(p)))/pageSize - off/pageSize) // within the write, or at its end
+	if borders == 0 || r.wants == nil || !r.wants(r.n+1) {
+		return nil
+	}
+	done := (off/pageSize+1+int64(r.n%borders))*pageSize - off
+	half := r.disk.Clone()
+	if _, err := disk.Twin(disk.FS(half), f.twin).WriteAt(p[:done], off); err != nil {
+		return err
+	}
+	r.halfway(half)
+	return nil
 }
 
 func (f *file) Truncate(size int64) error {

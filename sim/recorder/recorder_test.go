@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"bytes"
 	"sync"
 	"testing"
 
@@ -90,6 +91,37 @@ func TestWriteBesideSync(t *testing.T) {
 	content, ok := files.Cut().DurableFile("here/a")
 	require.True(t, ok, "the directory has the name that it was given")
 	require.Equal(t, "x", string(content))
+}
+
+// A write of several pages is shown with some of them written, and then happens as a whole.
+func TestHalfway(t *testing.T) {
+	files := New(vfs.OS{}, disk.New(disk.Adversarial), func(string) string { return "here" })
+	var sizes []int
+	files.OnHalfway(func(int) bool { return true }, func(half *disk.Disk) {
+		d, err := disk.FS(half).OpenRoot("here", false)
+		require.NoError(t, err)
+		b, err := vfs.ReadFile(d, "a", 1<<20)
+		require.NoError(t, err)
+		require.Equal(t, bytes.Repeat([]byte{1}, len(b)), b)
+		sizes = append(sizes, len(b))
+	})
+	d := open(t, files)
+	f, err := d.Create("a")
+	require.NoError(t, err)
+	defer f.Close()
+	for _, size := range []int{100, 5000, 100, 20000} {
+		at, err := f.Size()
+		require.NoError(t, err)
+		_, err = f.WriteAt(bytes.Repeat([]byte{1}, size), at)
+		require.NoError(t, err)
+	}
+	require.Len(t, sizes, 2, "writes within a page are whole or not there")
+	require.Equal(t, 4096, sizes[0])
+	require.Zero(t, sizes[1]%4096)
+	require.Greater(t, sizes[1], 5200)
+	size, err := f.Size()
+	require.NoError(t, err)
+	require.EqualValues(t, 25200, size)
 }
 
 // The record is the real directory, whatever is done to it.
