@@ -5,7 +5,7 @@
 //
 // # Cadences
 //
-// Every tick T (100 ms, or the interval when that is shorter) each partition that changed gets a fresh record
+// Every tick T (100 ms or what is set, or the interval when that is shorter) each partition that changed gets a fresh record
 // in its consumer.ahead, in the page cache: a crash of the process keeps it. Every durability interval D (1 s)
 // each partition written since is written out once, one partition at a time, on the tick that its hash picks
 // or when its oldest write waited D: a power failure keeps it then. consumer.offset, for operators and older

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PUMP-08, PUMP-09: on a topic that nobody waits for, a notification takes no lock that others may hold.
+// PUMP-08, PUMP-09 (BUG-22): on a topic that nobody waits for, a notification takes no lock that others may hold.
 func TestNotifyTakesNoLock(t *testing.T) {
 	e := &Engine{}
 	e.pump = &pump{engine: e}
@@ -27,7 +27,7 @@ func TestNotifyTakesNoLock(t *testing.T) {
 	}
 }
 
-// PUMP-20: who leaves is marked where it stands: nobody else is looked at or moved until marked entries outnumber live ones.
+// PUMP-20 (BUG-19): who leaves is marked where it stands: nobody else is looked at or moved until marked entries outnumber live ones.
 func TestLeavingTouchesNobodyElse(t *testing.T) {
 	const n = 1000
 	q := &waitQueue{}

@@ -310,7 +310,7 @@ func TestAlterTopicRefuses(t *testing.T) {
 	})
 }
 
-// Q-20, PUMP-19: a consumer that waits is served when a cap is raised, and from a partition that comes into being.
+// Q-20, PUMP-19 (BUG-08): a consumer that waits is served when a cap is raised, and from a partition that comes into being.
 func TestAlterTopicWakes(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()

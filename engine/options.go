@@ -27,7 +27,7 @@ type Options struct {
 	// a replica has caught up. Nil is a metastore of the engine's own, in the data directory (metastore.OpenLocal).
 	Metastore metastore.Store
 	// CommitInterval is the durability interval D of consumer state: a power loss brings back at most the
-	// acks of about D + T + one sync, T = min(100 ms, D). Default 1 s, from 10 ms to 60 s (CFG-01).
+	// acks of about D + T + one sync, T = min(WriteoutInterval, D). Default 1 s, from 10 ms to 60 s (CFG-01).
 	CommitInterval time.Duration
 	// WriteoutInterval bounds T, how often consumer state goes to the page cache: a killed process brings back the acks of about
 	// that time. Default and most 100 ms, at least 10 ms.

@@ -17,15 +17,13 @@ import (
 
 // requirement is one line of docs/requirements.md.
 type requirement struct {
-	id    string
-	area  string
-	n     int
-	scope string // of lines that have one: node, cluster, ops, fanout
+	id   string
+	area string
+	n    int
 }
 
 var (
-	defined = regexp.MustCompile(`^- (?:\[.\] )?\*\*([A-Z]+)-(\d+)\*\*`)
-	scoped  = regexp.MustCompile(`\[scope: (\w+)\]`)
+	defined = regexp.MustCompile(`^- (?:\[.\] )?\*\*([A-Z]+)-(\d+)\b`)
 	goals   = regexp.MustCompile(`\bS-(\d+)\b`)
 	// cites finds an ID, or the first and the last of several: COM-01..COM-03, COM-01…03.
 	cites = regexp.MustCompile(`\b([A-Z]{1,4})-(\d+)(?:(?:\.\.|…|–)(?:[A-Z]{1,4}-)?(\d+))?`)
@@ -33,20 +31,16 @@ var (
 
 // requirements reads all lines that define an ID, in the order of areas and numbers.
 func requirements(text string) (all []requirement) {
-	add := func(area, number, scope string) {
+	add := func(area, number string) {
 		n, _ := strconv.Atoi(number)
-		all = append(all, requirement{area + "-" + number, area, n, scope})
+		all = append(all, requirement{area + "-" + number, area, n})
 	}
 	for line := range strings.Lines(text) {
 		if m := defined.FindStringSubmatch(line); m != nil {
-			scope := ""
-			if s := scoped.FindStringSubmatch(line); s != nil {
-				scope = s[1]
-			}
-			add(m[1], m[2], scope)
+			add(m[1], m[2])
 		} else if strings.HasPrefix(line, "- S-") {
 			for _, m := range goals.FindAllStringSubmatch(line, -1) {
-				add("S", m[1], "")
+				add("S", m[1])
 			}
 		}
 	}
@@ -84,7 +78,8 @@ func cited(text string, note func(area string, n int)) {
 	}
 }
 
-// citations walks over the module.
+// citations walks over the module. An ID that only mutants cite is there with false: a mutant may plant a bug of several nodes in the form
+// that it has on one.
 func citations(t *testing.T, root string) map[string]map[int]bool {
 	found := map[string]map[int]bool{}
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -103,7 +98,7 @@ func citations(t *testing.T, root string) map[string]map[int]bool {
 			if found[area] == nil {
 				found[area] = map[int]bool{}
 			}
-			found[area][n] = true
+			found[area][n] = found[area][n] || filepath.Ext(path) != ".patch"
 		})
 		return err
 	})
@@ -113,48 +108,64 @@ func citations(t *testing.T, root string) map[string]map[int]bool {
 	return found
 }
 
-// complete are the areas of which every line of one node must be cited.
-var complete = []string{"COM", "INF", "REC"}
+// notYet is the heading of the section whose table lists what cannot be met, and so cannot be cited, by one node.
+const notYet = "\n## Not at this stage\n"
 
+// excused returns the lines that the table lists in its first column.
+func excused(text string) map[string]map[int]bool {
+	_, section, _ := strings.Cut(text, notYet)
+	all := map[string]map[int]bool{}
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			cited(cells[1], func(area string, n int) {
+				if all[area] == nil {
+					all[area] = map[int]bool{}
+				}
+				all[area][n] = true
+			})
+		}
+	}
+	return all
+}
+
+// TestCited: a test, a checker or a mutant cites every line but those that are listed as not met at this stage, and none of these.
 func TestCited(t *testing.T) {
 	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := requirements(string(text))
-	found := citations(t, root)
-	for i := 0; i < len(all); {
-		area, total, have := all[i].area, 0, 0
-		var missing, elsewhere []string
-		for ; i < len(all) && all[i].area == area; i++ {
-			r := all[i]
-			total++
-			switch {
-			case found[area][r.n]:
-				have++
-			case r.scope == "" || r.scope == "node":
-				missing = append(missing, r.id)
-			default:
-				elsewhere = append(elsewhere, r.id)
-			}
+	found, later := citations(t, root), excused(string(text))
+	have, total := map[string]int{}, map[string]int{}
+	var areas []string
+	for _, r := range requirements(string(text)) {
+		if total[r.area]++; total[r.area] == 1 {
+			areas = append(areas, r.area)
 		}
-		t.Logf("%-5s %3d/%3d", area, have, total)
-		if len(missing) > 0 {
-			t.Logf("      uncited: %s", strings.Join(missing, " "))
+		listed := later[r.area][r.n]
+		delete(later[r.area], r.n)
+		switch tested, is := found[r.area][r.n]; {
+		case tested && listed:
+			t.Errorf("%s is cited, and listed as not met at this stage", r.id)
+		case is:
+			have[r.area]++
+		case !listed:
+			t.Errorf("no test, checker or mutant cites %s", r.id)
 		}
-		if len(elsewhere) > 0 {
-			t.Logf("      uncited, of more than one node or of operations: %s", strings.Join(elsewhere, " "))
-		}
-		if slices.Contains(complete, area) && len(missing) > 0 {
-			t.Errorf("no test, checker or mutant cites %s", strings.Join(missing, ", "))
+	}
+	for _, area := range areas {
+		t.Logf("%-5s %3d/%3d", area, have[area], total[area])
+	}
+	for area, left := range later {
+		for n := range left {
+			t.Errorf("%s-%d is listed as not met at this stage, there is no such line", area, n)
 		}
 	}
 }
 
 func TestCitedSeesWhatItShould(t *testing.T) {
-	got := requirements("- [ ] **COM-02** x [scope: node] [check: unit]\n- [ ] **COM-01** x [scope: cluster]\n- S-01 a. S-03 b.\n- **BUG-7** x COM-05\nCOM-09\n")
-	want := []requirement{{"BUG-7", "BUG", 7, ""}, {"COM-01", "COM", 1, "cluster"}, {"COM-02", "COM", 2, "node"}, {"S-01", "S", 1, ""}, {"S-03", "S", 3, ""}}
+	got := requirements("- [ ] **COM-02** x [scope: node] [check: unit]\n- [ ] **COM-01** x [scope: cluster]\n- **INV-01 Name.** x INV-02\n- S-01 a. S-03 b.\n- **BUG-7** x COM-05\nCOM-09\n")
+	want := []requirement{{"BUG-7", "BUG", 7}, {"COM-01", "COM", 1}, {"COM-02", "COM", 2}, {"INV-01", "INV", 1}, {"S-01", "S", 1}, {"S-03", "S", 3}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
@@ -162,6 +173,10 @@ func TestCitedSeesWhatItShould(t *testing.T) {
 	cited("// COM-03, INV-12; REC-01..REC-03, INF-08…10 and BUG-99", func(area string, n int) { ids = append(ids, area+strconv.Itoa(n)) })
 	if want := []string{"COM3", "INV12", "REC1", "REC2", "REC3", "INF8", "INF9", "INF10", "BUG99"}; !slices.Equal(ids, want) {
 		t.Errorf("got %v", ids)
+	}
+	late := excused("| FAN-09 | x |\n" + notYet + "FAN-08\n\n| lines | why |\n|---|---|\n| FAN-01..FAN-03, BUG-7 | not FAN-05 |\n")
+	if len(late) != 2 || len(late["FAN"]) != 3 || !late["BUG"][7] {
+		t.Errorf("got %v", late)
 	}
 	for path, want := range map[string]bool{"wal/wal_test.go": true, "wal/wal.go": false, "sim/check/node.go": true, "sim/mutants/x.patch": true, "sim/mutants/README.md": false} {
 		if proves(path) != want {
