@@ -20,7 +20,10 @@ const (
 	commitRetryMax = time.Second
 	lingerRecords  = 64 // a destination with as many goes at once, if somebody waits for it
 	lingerMax      = 50 * time.Millisecond
-	quietRecords   = 256 // and if nobody does
+	busyCommits    = 8                     // as many that began
+	busyWithin     = 10 * time.Millisecond // in so short a time
+	busyLinger     = 15 * time.Millisecond // make every commit wait for so long
+	quietRecords   = 256                   // and if nobody does
 	quietBytes     = 512 << 10
 	quietSlots     = 2                      // commits at a time beside which one that nobody waits for begins
 	quietPatience  = 250 * time.Millisecond // then it does so anyway
@@ -42,7 +45,7 @@ const (
 //
 // Under load records gather (WAL-23). A topic is awaited while consumers are parked at it, and for a moment after one found
 // nothing. While other commits run, a destination of an awaited topic with few records waits until the oldest is twice as old as
-// its commits take, at most lingerMax. When nobody waits, its commit is in no hurry, and each file that syncs beside the ingress
+// its commits take, at most lingerMax; while many commits begin, each waits for busyLinger. When nobody waits, its commit is in no hurry, and each file that syncs beside the ingress
 // log makes the syncs of that slower: the first record after a pause goes at once, then they gather for lingerMax, and few commits
 // run at a time.
 type dispatcher struct {
@@ -57,10 +60,12 @@ type dispatcher struct {
 	stopping bool
 	lanes    map[destination]*lane
 	all      []*lane
-	waiting  []*lane     // with records and no commit in flight
-	flying   []*lane     // with a commit in flight
-	running  int         // commits in flight that are not hung
-	behind   int         // lanes that have passed something over
+	waiting  []*lane                  // with records and no commit in flight
+	flying   []*lane                  // with a commit in flight
+	running  int                      // commits in flight that are not hung
+	behind   int                      // lanes that have passed something over
+	begun    [busyCommits]env.Instant // of the last commits, in a ring
+	begins   int
 	ended    env.Instant // of the last commit
 	window   window
 	held     int // records in queues, those of hung lanes excepted
@@ -192,10 +197,26 @@ func (d *dispatcher) dueAt(l *lane, now env.Instant) env.Instant {
 		return l.retryAt
 	case !l.dest.awaited(now):
 		return d.quietDueAt(l, now)
-	case d.running == 0, l.size() >= lingerRecords:
+	case l.size() >= lingerRecords:
+		return always
+	case d.isBusy(now):
+		return l.oldest().Add(busyLinger)
+	case d.running == 0:
 		return always
 	}
 	return l.oldest().Add(min(lingerMax, 2*l.latency))
+}
+
+// noteBegin counts a commit that begins. It needs d.mu.
+func (d *dispatcher) noteBegin(now env.Instant) {
+	d.begun[d.begins%busyCommits] = now
+	d.begins++
+}
+
+// isBusy reports whether many commits began just now. It needs d.mu.
+func (d *dispatcher) isBusy(now env.Instant) bool {
+	first := d.begun[d.begins%busyCommits] // of the last busyCommits
+	return d.begins >= busyCommits && now < first.Add(busyWithin)
 }
 
 // quietDueAt is dueAt for a lane that nobody waits for. It needs d.mu.
@@ -224,6 +245,7 @@ func (d *dispatcher) take() *lane {
 			d.waiting = slices.Delete(d.waiting, i, i+1)
 			l.unlist()
 			l.begin(now)
+			d.noteBegin(now)
 			d.running++
 			d.flying = append(d.flying, l)
 			return l

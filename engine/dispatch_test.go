@@ -230,6 +230,24 @@ func TestLinger(t *testing.T) {
 	require.Equal(t, env.Forever, due())
 }
 
+// WAL-23: while commits follow each other closely, records gather also when none runs.
+func TestLingerBusy(t *testing.T) {
+	d := &dispatcher{}
+	l := &lane{dest: &standIn{wanted: true}}
+	l.push(pending{at: 1000})
+	now := env.Instant(1000)
+	for range busyCommits {
+		require.Equal(t, always, d.dueAt(l, now))
+		d.noteBegin(now)
+	}
+	require.Equal(t, now.Add(busyLinger), d.dueAt(l, now))
+	require.Equal(t, always, d.dueAt(l, now.Add(busyWithin)), "they were a while ago")
+	for range lingerRecords - 1 {
+		l.push(pending{at: 1000})
+	}
+	require.Equal(t, always, d.dueAt(l, now), "enough have gathered")
+}
+
 // WAL-23: where nobody waits, records gather for 50 ms, but for the first after a pause, and few commits run at a time.
 func TestLingerUnawaited(t *testing.T) {
 	d := &dispatcher{engine: &Engine{}, ended: always}
