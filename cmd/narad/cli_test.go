@@ -312,19 +312,26 @@ func TestSignalsStop(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(p.log(), `"clean_stop":false`) }, patience, time.Millisecond)
 }
 
-// A stop that waits for a slow client is cut short by a second signal.
-func TestSecondSignal(t *testing.T) {
-	p := start(t, t.TempDir()).serving()
+// sending returns a connection on which the server reads the body of a produce, of 8 bytes.
+func (p *process) sending(t *testing.T) net.Conn {
+	t.Helper()
 	m := message(t, p)
 	c, err := net.Dial("tcp", p.addr)
 	require.NoError(t, err)
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
 	_, err = io.WriteString(c, "POST /v1/topics/"+m.Topic+"/produce HTTP/1.1\r\nHost: x\r\nX-Narad-Client: x\r\nExpect: 100-continue\r\nContent-Length: 8\r\n\r\n")
 	require.NoError(t, err)
-	head := make([]byte, len("HTTP/1.1 100 Continue"))
+	head := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	_, err = io.ReadFull(c, head)
 	require.NoError(t, err)
-	require.Equal(t, "HTTP/1.1 100 Continue", string(head), "the body is being read")
+	require.Equal(t, "HTTP/1.1 100 Continue\r\n\r\n", string(head), "the body is being read")
+	return c
+}
+
+// A stop that waits for a slow client is cut short by a second signal.
+func TestSecondSignal(t *testing.T) {
+	p := start(t, t.TempDir()).serving()
+	p.sending(t)
 	start := time.Now()
 	p.signal(syscall.SIGTERM)
 	require.Eventually(t, func() bool { // the listener is closed: the stop has begun
@@ -334,10 +341,25 @@ func TestSecondSignal(t *testing.T) {
 		}
 		return err != nil
 	}, patience, 5*time.Millisecond)
+	time.Sleep(2 * signalEcho)
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, exitSecond, p.exit(), p.log())
 	require.Less(t, time.Since(start), 9*time.Second)
 	require.Contains(t, p.log(), "stopped at once by a second signal")
+}
+
+// A signal that comes twice at once, as that of timeout(1) does, is one: the stop is graceful.
+func TestSignalEcho(t *testing.T) {
+	p := start(t, t.TempDir()).serving()
+	c := p.sending(t)
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGTERM)
+	_, err := io.WriteString(c, "8 bytes.")
+	require.NoError(t, err)
+	answer, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "202 Accepted")
+	require.Zero(t, p.exit(), p.log())
 }
 
 // A data directory that cannot be closed properly is not a successful stop.

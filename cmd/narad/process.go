@@ -94,6 +94,10 @@ func cause(err error) error {
 	return err
 }
 
+// signalEcho is how long after the first signal another one is the same: timeout(1) and some supervisors send one to the process and one
+// to its group.
+const signalEcho = 200 * time.Millisecond
+
 // untilSignal returns a context that ends with the first SIGINT or SIGTERM. A second one ends the process at once.
 func (a *app) untilSignal() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,6 +110,15 @@ func (a *app) untilSignal() (context.Context, context.CancelFunc) {
 			cancel()
 		case <-done:
 			return
+		}
+		for echo := time.After(signalEcho); echo != nil; {
+			select {
+			case <-signals:
+			case <-echo:
+				echo = nil
+			case <-done:
+				return
+			}
 		}
 		select {
 		case <-signals:
