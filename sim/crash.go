@@ -19,7 +19,9 @@ func (k CrashKind) String() string { return [...]string{"process crash", "power 
 type armedCrash struct {
 	kind  CrashKind
 	after int
-	point string // "": at any call and point; otherwise only passes of this one count
+	point string                 // "": at any call and point; otherwise only passes of this one count
+	only  func(path string) bool // nil: any; otherwise only calls of kind op to these count
+	op    Op
 }
 
 // CrashProcess kills the process of the machine, if one is alive. A task of that process does not return
@@ -54,7 +56,14 @@ func (m *Machine) ArmCrash(kind CrashKind, n int) {
 // ArmCrashAt is ArmCrash for the n-th pass of one named point, whenever that is.
 func (m *Machine) ArmCrashAt(kind CrashKind, point string, n int) {
 	if !m.w.fenced() {
-		m.armed = append(m.armed, armedCrash{kind, n, point})
+		m.armed = append(m.armed, armedCrash{kind: kind, after: n, point: point})
+	}
+}
+
+// AimCrash lets the machine crash at the next call of a kind to a path for which only reports true.
+func (m *Machine) AimCrash(kind CrashKind, op Op, only func(path string) bool) {
+	if !m.w.fenced() {
+		m.armed = append(m.armed, armedCrash{kind: kind, after: 1, op: op, only: only})
 	}
 }
 
@@ -70,6 +79,9 @@ func (p *Process) strike(what, name string) bool {
 	due := -1
 	for i := range m.armed {
 		if at := m.armed[i].point; at != "" && (what != "point" || at != name) {
+			continue
+		}
+		if a := &m.armed[i]; a.only != nil && (what != a.op.String() || !a.only(name)) {
 			continue
 		}
 		m.armed[i].after--

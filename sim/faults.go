@@ -108,7 +108,8 @@ type faults struct {
 type armedFault struct {
 	fault Fault
 	op    Op
-	path  string // "": any
+	path  string                 // "": any
+	only  func(path string) bool // nil: any
 	after int
 }
 
@@ -118,7 +119,14 @@ func (m *Machine) SetFaults(p FaultPlan) { m.faults.plan = p }
 // ArmFault lets the n-th call of a kind fail, counting from 1 and among the calls of that kind to path ("": to any path).
 func (m *Machine) ArmFault(fault Fault, op Op, path string, n int) {
 	if !m.w.fenced() {
-		m.faults.armed = append(m.faults.armed, armedFault{fault, op, path, n})
+		m.faults.armed = append(m.faults.armed, armedFault{fault, op, path, nil, n})
+	}
+}
+
+// AimFault lets the next call of a kind fail, among those to paths for which only reports true.
+func (m *Machine) AimFault(fault Fault, op Op, only func(path string) bool) {
+	if !m.w.fenced() {
+		m.faults.armed = append(m.faults.armed, armedFault{fault, op, "", only, 1})
 	}
 }
 
@@ -130,7 +138,7 @@ func (f *faults) next(op Op, path string, choice uint32) Fault {
 	due := NoFault
 	for i := 0; i < len(f.armed); i++ {
 		a := &f.armed[i]
-		if a.op != OpAny && a.op != op || !a.fault.Strikes(op) || a.path != "" && a.path != path {
+		if a.op != OpAny && a.op != op || !a.fault.Strikes(op) || a.path != "" && a.path != path || a.only != nil && !a.only(path) {
 			continue
 		}
 		a.after--

@@ -58,10 +58,6 @@ type column struct {
 	can   func(op sim.Op) bool
 }
 
-// contract are the faults that the delivery contract survives or counts; a disk that acknowledges writes and loses or misplaces
-// them is none of these, and is left to the tests of package disk.
-func contract(f sim.Fault) bool { return f != sim.LostWrite && f != sim.Misdirected }
-
 func columns(s sim.Stats) []column {
 	crash := func(kind sim.CrashKind) func(sim.CallPlace) int64 {
 		return func(at sim.CallPlace) int64 { return s.Calls[at].Crashed[kind] }
@@ -71,9 +67,7 @@ func columns(s sim.Stats) []column {
 		{"power", crash(sim.PowerFailure), func(sim.Op) bool { return true }},
 	}
 	for _, f := range sim.Faults() {
-		if contract(f) {
-			list = append(list, column{f.String(), func(at sim.CallPlace) int64 { return int64(s.Faults[sim.FaultCount{Fault: f, CallPlace: at}]) }, f.Strikes})
-		}
+		list = append(list, column{f.String(), func(at sim.CallPlace) int64 { return int64(s.Faults[sim.FaultCount{Fault: f, CallPlace: at}]) }, f.Strikes})
 	}
 	return list
 }

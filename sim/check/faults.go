@@ -151,10 +151,13 @@ func (n *Node) reachRecovery(p *part, v engine.ShardOpened) {
 	}
 }
 
+// severalSectors offsets, a bit each, do not fit into the sector that a window begins with.
+const severalSectors = 4200
+
 // WideWindow reports whether the node has written consumer state of several sectors for a partition, and not synced it.
 func (n *Node) WideWindow() bool {
 	for _, p := range n.order {
-		if p.slots.window >= 0 && len(p.model.Cached.Ahead) > 1000 {
+		if p.slots.window >= 0 && len(p.model.Cached.Ahead) > severalSectors {
 			return true
 		}
 	}

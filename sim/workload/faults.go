@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,13 +16,36 @@ import (
 func diskFaults(w *sim.World, p *plan) {
 	p.FaultGap = pick(w, 200*time.Millisecond, time.Second, 3*time.Second)
 	p.Traffic = min(p.Traffic, 25*time.Second)
+	switch w.Choose(4) {
+	case 0: // commits fail under consumers that wait
+		p.Faults = faultsNamed("syncs of partition logs", "writes of partition logs")
+		p.FaultGap, p.Think, p.Wait = 200*time.Millisecond, 150*time.Millisecond, 4*time.Second
+		p.Consumers = 4
+		p.Habits.Hold, p.Habits.Forget = 0, 0
+		return
+	case 1: // writeouts fail
+		p.Faults = faultsNamed("syncs of consumer state")
+		p.FaultGap = 200 * time.Millisecond
+		p.Interval = pick(w, 100*time.Millisecond, 300*time.Millisecond)
+		return
+	}
 	p.Faults = drawFaults(w)
+	p.Aimed = pick(w, 0, 3, 10)
 	p.FaultyStarts = w.Choose(2) == 1
 	if w.Choose(2) == 1 { // the metastore writes when topics change
 		p.Churn = pick(w, time.Second, 300*time.Millisecond)
 		p.IdleAfter = pick(w, 0, time.Second)
 		p.Segment = pick[int64](w, 1<<14, 1<<12)
 	}
+}
+
+func faultsNamed(names ...string) (kinds []int) {
+	for i, k := range faultKinds {
+		if slices.Contains(names, k.name) {
+			kinds = append(kinds, i)
+		}
+	}
+	return kinds
 }
 
 // drawFaults draws which kinds of faults a world has: each or not, at least one.
@@ -40,7 +64,8 @@ func drawFaults(w *sim.World) (kinds []int) {
 // fewFiles: many partitions share very few descriptors of consumer.ahead, and paths fail to be looked up now and then.
 func fewFiles(w *sim.World, p *plan) {
 	p.Files = 1 + w.Choose(3)
-	p.LookupErrors = w.Choose(3) > 0
+	p.LookupErrors = true
+	p.Arm = "committer: primed, window not written"
 	p.Interval = pick(w, 300*time.Millisecond, time.Second, 3*time.Second)
 	p.Producers = 2 + w.Choose(3)
 	p.Consumers = 3 + w.Choose(6)
@@ -127,15 +152,19 @@ func (n *node) faultWindows() {
 		}
 		kind := faultKinds[r.plan.Faults[r.w.Choose(len(r.plan.Faults))]]
 		plan := kind.plan(pick(r.w, 30_000, 300_000, 1_000_000))
-		plan.Only = func(path string) bool { return (starts || n.engine != nil && !n.stopping) && kind.only(path) }
+		active := func(string) bool { return starts || n.engine != nil && !n.stopping }
+		plan.Only = func(path string) bool { return active(path) && kind.only(path) }
 		n.troubled, n.failing = true, true
 		n.check.Goal("faults: " + kind.name)
 		n.m.SetFaults(plan)
+		for range r.plan.Aimed {
+			n.aim(active)
+		}
 		r.e.Sleep(r.duration(0, 2*time.Second))
 		if r.draining {
 			return
 		}
-		n.m.SetFaults(sim.FaultPlan{})
+		n.m.ClearFaults()
 		n.failing = false
 		if n.engine != nil && n.check.Latched() {
 			r.e.Sleep(r.pause(2 * time.Second))
@@ -146,11 +175,29 @@ func (n *node) faultWindows() {
 	}
 }
 
+// aim lets the next call of a drawn kind to a drawn kind of file fail, in a drawn way, or be cut by a crash. By rates alone the rarest
+// calls would hardly ever be hit.
+func (n *node) aim(may func(path string) bool) {
+	w := n.run.w
+	kind, op := fileKinds[w.Choose(len(fileKinds))], sim.Ops()[w.Choose(len(sim.Ops()))]
+	if percent(w, 15) && n.run.mayStrike() {
+		n.m.AimCrash(sim.CrashKind(w.Choose(2)), op, func(path string) bool { return FileKind(path) == kind })
+		return
+	}
+	var ways []sim.Fault
+	for _, f := range []sim.Fault{sim.FailEIO, sim.FailNoSpace, sim.ShortWrite, sim.SyncLost, sim.SyncVisible, sim.Stall} {
+		if f.Strikes(op) {
+			ways = append(ways, f)
+		}
+	}
+	n.m.AimFault(ways[w.Choose(len(ways))], op, func(path string) bool { return may(path) && FileKind(path) == kind })
+}
+
 // lookupErrors lets the opening of a path of consumer state, or of its directory, fail now and then (COM-47).
 func (n *node) lookupErrors() {
 	r := n.run
 	for !r.stopping {
-		r.e.Sleep(r.pause(600 * time.Millisecond))
+		r.e.Sleep(r.pause(300 * time.Millisecond))
 		if n.engine == nil || n.stopping || r.stopping {
 			continue
 		}

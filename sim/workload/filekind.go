@@ -2,32 +2,39 @@ package workload
 
 import "strings"
 
-// Kinds of files that are referred to.
+// Kinds of files and directories.
 const (
+	kindIngress    = "ingress log"
+	kindAhead      = "consumer.ahead"
+	kindOffset     = "consumer.offset"
+	kindLog        = "partition log"
+	kindDir        = "partition directory"
 	kindCheckpoint = "ingress checkpoint"
 	kindIndex      = "partition index"
 	kindMetastore  = "metastore"
 	kindOther      = "other names"
 )
 
+var fileKinds = []string{kindIngress, kindCheckpoint, kindAhead, kindOffset, kindLog, kindIndex, kindDir, kindMetastore, kindOther}
+
 // FileKind names the kind of file or directory that a path of a node is of, for the table of faults and operations.
 func FileKind(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
 	case strings.HasSuffix(base, ".wal"):
-		return "ingress log"
+		return kindIngress
 	case strings.Contains(path, "/ingress/") && !strings.HasSuffix(path, "/produce"):
 		return kindCheckpoint
 	case strings.HasPrefix(base, "consumer.ahead"):
-		return "consumer.ahead"
+		return kindAhead
 	case strings.HasPrefix(base, "consumer.offset"):
-		return "consumer.offset"
+		return kindOffset
 	case strings.Contains(path, "/topics/") && strings.Contains(base, ".log"):
-		return "partition log"
+		return kindLog
 	case strings.Contains(path, "/topics/") && strings.Contains(base, ".idx"):
 		return kindIndex
 	case isPartitionDir(path):
-		return "partition directory"
+		return kindDir
 	case strings.Contains(path, "/meta"):
 		return kindMetastore
 	}

@@ -22,12 +22,12 @@ var flavours = []flavour{
 	{SlowDiskProfile, 6, slowDisk},
 	{ReadErrorProfile, 5, readErrors},
 	{LockstepProfile, 7, lockstep},
-	{BigProfile, 2, bigMessages},
-	{ChurnProfile, 12, churn},
-	{DiskFaultProfile, 7, diskFaults},
+	{BigProfile, 1, bigMessages},
+	{ChurnProfile, 13, churn},
+	{DiskFaultProfile, 11, diskFaults},
 	{FewFilesProfile, 8, fewFiles},
 	{GapProfile, 9, retentionGap},
-	{RotProfile, 6, rot},
+	{RotProfile, 4, rot},
 	{GarbageProfile, 2, garbage},
 	{LyingProfile, 2, lies},
 	{WideProfile, 0, wide},
@@ -46,7 +46,7 @@ func flavoured(w *sim.World, seed uint64, policy sim.Policy, profile Profile) pl
 	if profile == NodeProfile {
 		if seed%wideSeeds == wideSeeds/2 {
 			p.Flavour = string(WideProfile)
-			widen(w, &p, [...]int{wideTorn, wideTorn, wideTorn, wideFull}[seed/wideSeeds%4])
+			widen(w, &p, [...]int{wideTorn, wideFull}[seed/wideSeeds%2])
 			return p
 		}
 		dice = w.Choose(100)
@@ -100,6 +100,7 @@ func sparseStream(w *sim.World, p *plan) {
 func capPressure(w *sim.World, p *plan) {
 	p.Habits.Hold = 30 + w.Choose(40)
 	p.Habits.Late += 5
+	p.Arm = "committer: primed, window not written"
 	p.Consumers = 3 + w.Choose(6)
 	for i := range p.Topics {
 		p.Topics[i].MaxInFlight = 1 + w.Choose(4)
@@ -146,7 +147,7 @@ func churn(w *sim.World, p *plan) {
 
 // lingerAtLifecycle makes one of the windows long that the end of an incarnation may fall into, in most worlds.
 func lingerAtLifecycle(w *sim.World, p *plan) {
-	if w.Choose(3) > 0 {
+	if w.Choose(4) > 0 {
 		p.Policy.Linger = lifecyclePoints[w.Choose(len(lifecyclePoints))]
 		p.Policy.LingerFor = pick(w, 8*time.Millisecond, 60*time.Millisecond, 400*time.Millisecond)
 	}

@@ -34,6 +34,7 @@ type node struct {
 	stopped bool // by the story: the supervisor lets it lie
 	// stopping: it is being stopped gracefully; failing: its disk fails now and then; troubled: it did in this life.
 	stopping, failing, troubled bool
+	killed                      bool // the last life ended with a process crash
 	garbage                     bool // a power loss left some
 	changeFailed                bool // a change of a topic failed in this life at the metastore, which takes no other until a restart
 	parked                      int  // consumers that do nothing but wait
@@ -74,6 +75,7 @@ func (r *run) rate() int {
 func (n *node) crashed(kind sim.CrashKind, report disk.Report) {
 	n.engine = nil
 	n.run.crashes++
+	n.killed = kind == sim.ProcessCrash
 	n.garbage = n.garbage || report.Garbage > 0
 	n.check.Crashed(kind, report)
 	for _, name := range n.topics.names {
@@ -112,6 +114,10 @@ func (n *node) boot() {
 	if !n.run.draining && n.boots > 0 && n.run.plan.Crashes > 0 && percent(w, 35) && n.run.mayStrike() {
 		n.m.ArmCrash(sim.CrashKind(w.Choose(2)), 1+w.Choose(80))
 	}
+	if arm := n.run.plan.Arm; arm != "" && n.killed && !n.run.draining && n.run.mayStrike() {
+		n.m.ArmCrashAt(sim.PowerFailure, arm, 1)
+	}
+	n.killed = false
 	n.boots++
 	n.stopping, n.troubled, n.changeFailed = false, n.failing, false
 	if n.run.plan.LookupErrors {

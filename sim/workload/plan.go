@@ -33,6 +33,7 @@ type plan struct {
 	Churn       time.Duration // the longest pause of the operator between two changes of topics; 0: nobody changes any
 	FaultGap    time.Duration // the longest time between two stretches in which the disk fails; 0: it never does
 	Faults      []int         // which of faultKinds
+	Aimed       int           // calls in each stretch that are drawn to fail, one by one
 	// FaultyStarts: they also strike while the node starts and stops.
 	FaultyStarts bool
 	Files        int // descriptors of consumer.ahead that the node keeps; 0: plenty
@@ -44,6 +45,7 @@ type plan struct {
 	Wide         int           // messages of one partition that are acked ahead; 0: nothing of the kind
 	Gaps         bool          // episodes at retention gaps
 	Rot          time.Duration // the longest time between two bits that turn over; 0: none does
+	Arm          string        // not empty: where most lives after a crash lose their power
 	Garbage      bool          // sectors that a power loss caught may hold garbage
 	Lies         int           // writes that the disk acknowledges and loses, and as many that it misplaces, in a million
 	Grid         time.Duration // not 0: what clients do happens at multiples of it, so that much happens at once
@@ -72,8 +74,8 @@ type habits struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t codec=%v prealloc=%t writeback=%d evict=%d rot=%v linger=%q habits=%+v",
-		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Codec, p.Preallocate, p.Writeback, p.Evict, p.Rot, p.Policy.Linger, p.Habits)
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t codec=%v prealloc=%t writeback=%d evict=%d rot=%v kinds=%v aimed=%d starts=%t arm=%q garbage=%t lies=%d wide=%d gaps=%t linger=%q habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Codec, p.Preallocate, p.Writeback, p.Evict, p.Rot, p.Faults, p.Aimed, p.FaultyStarts, p.Arm, p.Garbage, p.Lies, p.Wide, p.Gaps, p.Policy.Linger, p.Habits)
 }
 
 // policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.

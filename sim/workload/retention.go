@@ -46,7 +46,7 @@ func retentionGap(w *sim.World, p *plan) {
 	p.Size = 300
 	p.IdleAfter = pick(w, 0, 10*time.Second, 10*time.Minute)
 	p.Churn = 8 * time.Hour // the episodes purge
-	for len(p.Topics) < 3 {
+	for len(p.Topics) < 6 {
 		p.Topics = append(p.Topics, p.Topics[0])
 		p.Topics[len(p.Topics)-1].Name = fmt.Sprintf("topic%d", len(p.Topics)-1)
 	}
@@ -115,7 +115,7 @@ func (n *node) rush(eng *engine.Engine, topic int) {
 	r := n.run
 	c := n.newConsumer(topic)
 	c.partition = int32(r.w.Choose(c.spec.Partitions))
-	for range 2 + r.w.Choose(3) {
+	for range 2 + r.w.Choose(4) {
 		n.proc.Env().Go("rush", func() {
 			q := c.question(0)
 			q.ask(eng)

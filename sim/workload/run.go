@@ -210,6 +210,9 @@ func (r *run) story() {
 		if r.plan.WallJumps {
 			r.clients.Go(n.name+" wall clock", n.clockLoop)
 		}
+		if r.plan.Lies > 0 {
+			r.clients.Go(n.name+" lies", n.lieLoop)
+		}
 		if r.plan.Rot > 0 {
 			r.clients.Go(n.name+" rot", n.rotLoop)
 		}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"narad/committer"
@@ -30,7 +31,7 @@ func garbage(w *sim.World, p *plan) {
 // all the same is what memory and checksums vouch for: no lease is given twice, no ack is taken that should not be, nothing is
 // delivered that nobody sent, no task hangs or panics.
 func lies(w *sim.World, p *plan) {
-	p.Lies = pick(w, 100, 1000, 10_000)
+	p.Lies = pick(w, 300, 3000)
 	p.Evict = pick(w, 1000, 50_000)
 	p.Think = pick(w, 20*time.Millisecond, 100*time.Millisecond)
 	p.Traffic = min(p.Traffic, 20*time.Second)
@@ -41,7 +42,7 @@ func (p plan) loss() disk.Loss { return disk.Loss{TornGarbage: p.Garbage, Fresh:
 
 func (p plan) machineFaults() sim.FaultPlan {
 	if p.Lies > 0 {
-		return sim.FaultPlan{LostWrite: p.Lies, Misdirected: p.Lies}
+		return sim.FaultPlan{LostWrite: p.Lies, Misdirected: p.Lies, BitRot: p.Lies / 10}
 	}
 	return sim.FaultPlan{ReadEIO: p.ReadErrors, Only: isPartitionLog}
 }
@@ -73,14 +74,33 @@ func (r *run) concede() {
 	r.w.Stop()
 }
 
-// lied reports whether the disk lost or misplaced a write.
+var untrue = []sim.Fault{sim.LostWrite, sim.Misdirected, sim.BitRot}
+
+// lieLoop lets the disk lose or misplace the next write to a drawn kind of file, or invert a bit in the next read of one.
+func (n *node) lieLoop() {
+	r := n.run
+	for !r.stopping {
+		r.e.Sleep(r.pause(2 * time.Second))
+		if r.stopping {
+			return
+		}
+		kind, fault := fileKinds[r.w.Choose(len(fileKinds))], untrue[r.w.Choose(len(untrue))]
+		op := sim.OpWrite
+		if fault == sim.BitRot {
+			op = sim.OpRead
+		}
+		n.m.AimFault(fault, op, func(path string) bool { return FileKind(path) == kind })
+	}
+}
+
+// lied reports whether the disk lost or misplaced a write, or a bit of it turned over.
 func (r *run) lied() bool {
 	if r.plan.Lies == 0 {
 		return false
 	}
 	s := r.w.Stats()
 	for at := range s.Faults { // order-free: is there one
-		if at.Fault == sim.LostWrite || at.Fault == sim.Misdirected {
+		if slices.Contains(untrue, at.Fault) {
 			return true
 		}
 	}
@@ -96,10 +116,8 @@ func (r *run) forgive(err error) error {
 	if !errors.As(err, &v) || !r.lied() {
 		return err
 	}
-	for _, id := range vouched {
-		if v.Invariant == id {
-			return err
-		}
+	if slices.Contains(vouched, v.Invariant) {
+		return err
 	}
 	r.nodes[0].check.Goal("a disk that lied was believed")
 	return nil

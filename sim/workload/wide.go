@@ -88,12 +88,12 @@ func (n *node) produceWide(spec engine.TopicSpec) {
 func (n *node) tearLoop() {
 	r := n.run
 	for !r.stopping && r.plan.Wide == wideTorn {
-		r.e.Sleep(r.pause(200 * time.Millisecond))
+		r.e.Sleep(r.pause(100 * time.Millisecond))
 		if r.stopping || n.engine == nil || !n.check.WideWindow() {
 			continue
 		}
 		r.e.Sleep(r.duration(0, 60*time.Millisecond))
-		if r.w.Choose(2) == 1 && !r.stopping && r.mayStrike() {
+		if r.w.Choose(3) > 0 && !r.stopping && r.mayStrike() {
 			n.m.PowerLoss()
 		}
 	}
