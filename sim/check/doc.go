@@ -34,6 +34,7 @@
 //	INV-26  a closed log changes nothing     quiet.go      from each reservation that is to be read from one to its give-back
 //	ORD-02  no record overtakes another      node.go       at each commit, within a life and a partition
 //	INV-32  deleted topics leave no directory lifecycle.go at the end
+//	INV-34  no order is asked for            order.go      each way of reordering is a goal
 //
 // Stored frames that rot cost their records and no others (corruption.go, LOG-12): what is skipped must have been damaged.
 //

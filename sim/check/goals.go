@@ -10,7 +10,7 @@ const (
 )
 
 // Goal is a situation that a campaign has to bring about at least once, since checks that never meet it prove nothing
-// (S-nn of docs/requirements.md; some of them have parts).
+// (S-nn of docs/requirements.md, some of which have parts, and the mechanisms of INV-34).
 type Goal struct {
 	ID    string
 	What  string
@@ -74,6 +74,11 @@ var goals = []Goal{
 	{"S-44", "a move with leases out; its source died, came back, never came back", Cluster},
 	{"S-45", "a topic was deleted and created again under load", OneNode},
 	{"S-46", "a majority was down, a direct produce accepted, then healed", Cluster},
+	{"INV-34 redelivery", "a message whose lease lapsed or that was given back came after a newer one", OneNode},
+	{"INV-34 quiet", "a partition that had nothing to hand out because of one lease went on with that message, after newer ones", OneNode},
+	{"INV-34 restart", "a message whose ack a crash had undone came after a newer one", OneNode},
+	{"INV-34 dispatchers", "messages of one key came in another order than they were produced in, through two nodes", Cluster},
+	{"INV-34 reroute", "messages of one key came in another order because the owner of their partition was down", Cluster},
 }
 
 // known are the names of the goals, to tell them from other counters.

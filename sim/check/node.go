@@ -68,6 +68,7 @@ type part struct {
 	copies map[int64]*copyHistory
 	order  []*copyHistory // by first operation
 	slots  slotShadow
+	handed orderShadow
 
 	unanswered  map[int64]int64 // reservations by offset, their nonce, that no request was given yet
 	freedByAck  bool            // the last ack found the partition at its in-flight cap, and nothing was leased since
@@ -390,6 +391,7 @@ func (n *Node) leased(p *part, v engine.Leased) {
 	if why != model.NeverLeased {
 		n.Causes[why]++
 	}
+	n.reordered(p, why, v.Lease.Offset)
 	p.unanswered[v.Lease.Offset] = v.Lease.Nonce
 	if v.Handout == engine.HandoutPump {
 		n.waitersOf(v.Key.Topic, v.Incarnation).pumped = v.Key.Partition
@@ -416,6 +418,7 @@ func (n *Node) servedBy(p *part, why model.Ending, offset int64) {
 
 // withheld follows why a partition had nothing to hand out.
 func (n *Node) withheld(p *part, v engine.Withheld) {
+	p.noteStranded(v.Outcome)
 	switch v.Outcome {
 	case inflight.AheadCap:
 		n.Goal("S-08") // acked-ahead at its cap, the hole leased
