@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Payload of a WAL frame: one accepted produce, big-endian. Strings are a u32 length and their bytes.
@@ -57,6 +58,7 @@ func AppendProduce(dst []byte, p Produce) []byte {
 	if p.Partition < 0 {
 		panic(fmt.Sprintf("record: produce record for partition %d", p.Partition))
 	}
+	dst = slices.Grow(dst, ProduceSize(p)) // once, not at each field
 	if p.Incarnation == "" {
 		dst = append(dst, produceFormat1)
 		dst = appendString(dst, p.Topic)

@@ -111,6 +111,9 @@ func both(t *rapid.T, ops []porcupine.Operation) (byPorcupine, byIntervals bool)
 	verdict := porcupine.CheckOperationsTimeout(Copy(), ordered, 20*time.Second)
 	require.NotEqual(t, porcupine.Unknown, verdict)
 	legal, decided := Linearizable(ordered)
+	if stepped, sequential := Sequential(ops); sequential {
+		require.Equal(t, verdict == porcupine.Ok, stepped, "a history without overlaps")
+	}
 	require.True(t, decided)
 	return verdict == porcupine.Ok, legal
 }
