@@ -515,7 +515,7 @@ func TestSkipsAreCountedAgain(t *testing.T) {
 	}
 }
 
-// LOG-21: a pass over many partitions resolves their logs under one lock, looks at the openings of the topic once and reads the clock
+// LOG-21, CON-13: a pass over many partitions resolves their logs under one lock, looks at the openings of the topic once and reads the clock
 // once, as long as nothing is opened meanwhile.
 func TestManyLogsAtOnce(t *testing.T) {
 	inWorld(t, func(l *lab) {

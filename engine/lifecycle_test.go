@@ -687,7 +687,7 @@ func TestNameChurn(t *testing.T) {
 	})
 }
 
-// WAL-20, B009, B015: what was accepted for an incarnation that is gone is discarded, counted, and never stored in its successor.
+// B009, B015: what was accepted for an incarnation that is gone is discarded, counted, and never stored in its successor.
 func TestAcceptedForADeletedIncarnation(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()

@@ -395,7 +395,7 @@ func TestParkedConsumersCostNothing(t *testing.T) {
 	require.Equal(t, steps(0), steps(10_000))
 }
 
-// PUMP-03, PUMP-04 (BUG-01): a commit of one record costs two reservations at most, however many consumers are parked.
+// PUMP-03, PUMP-04, PUMP-15 (BUG-01): a commit of one record costs two reservations at most, however many consumers are parked.
 func TestCommitCostsWhatItDelivers(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()

@@ -35,7 +35,7 @@ func frameBytes(payloads ...string) (size int) {
 	return size
 }
 
-// WAL-10, BUG-144: what was written ahead of the failure is recovered, the records answered with an error included.
+// WAL-09, WAL-10, BUG-144: what was written ahead of the failure is recovered, the records answered with an error included.
 func TestRecordsAheadOfAFailureSurvive(t *testing.T) {
 	r := newRig(t)
 	l := r.open(Options{})

@@ -7,7 +7,8 @@ import (
 )
 
 // Every stored copy of a message has a cause (INV-15, DEL-09…DEL-11): a produce of its own, a commit of the same record of the
-// ingress log after a crash, at or above the checkpoint that was recovered, or a commit that was stored and never confirmed.
+// ingress log after a crash, at or above the checkpoint that was recovered (WAL-16), or a commit that was stored and never confirmed
+// (WAL-20).
 
 // storage is what is known of how the records of one partition came there.
 type storage struct {

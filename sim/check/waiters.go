@@ -139,7 +139,7 @@ func (n *Node) Quiet(monotonic env.Instant) {
 	}
 }
 
-// orphans checks that every lease was answered (INV-18).
+// orphans checks that every lease was answered (INV-18), and so that none was taken for a waiter to come (PUMP-10).
 func (n *Node) orphans(p *part, now int64) {
 	if len(p.unanswered) == 0 {
 		return
