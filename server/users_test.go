@@ -103,7 +103,7 @@ func TestUsersWithoutSecurity(t *testing.T) {
 }
 
 // Changes of topics, users and schemas answer 503 without a leader, and nothing is changed. Reads go on, and so do messages, which
-// need the node's own disk and nobody else. (API-09, AVL-03, AVL-04, AVL-07, FAIL-21, WAL-25, INV-31, BUG-162)
+// need the node's own disk and nobody else. (API-09, AVL-01, AVL-03, AVL-04, AVL-07, FAIL-21, WAL-25, INV-31, BUG-162)
 func TestChangesWithoutALeader(t *testing.T) {
 	var fate metastore.Fate
 	e := env.OS()

@@ -33,6 +33,7 @@
 //	INV-25  directories, incarnations, drops lifecycle.go  at each seeding, drop, forget and start
 //	INV-26  a closed log changes nothing     quiet.go      from each reservation that is to be read from one to its give-back
 //	ORD-02  no record overtakes another      node.go       at each commit, within a life and a partition
+//	INV-31  a produce is accepted            workload      at each produce, as AVL-02: of one node, whose disk works
 //	INV-32  deleted topics leave no directory lifecycle.go at the end
 //	INV-34  no order is asked for            order.go      each way of reordering is a goal
 //
