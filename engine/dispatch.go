@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"narad/env"
@@ -23,7 +24,8 @@ const (
 	busyCommits    = 8                     // as many that began
 	busyWithin     = 10 * time.Millisecond // in so short a time
 	busyLinger     = 15 * time.Millisecond // make every commit wait for so long
-	quietRecords   = 256                   // and if nobody does
+	deafFor        = 10 * time.Millisecond
+	quietRecords   = 256 // and if nobody does
 	quietBytes     = 512 << 10
 	quietSlots     = 2                      // commits at a time beside which one that nobody waits for begins
 	quietPatience  = 250 * time.Millisecond // then it does so anyway
@@ -45,13 +47,16 @@ const (
 //
 // Under load records gather (WAL-23). A topic is awaited while consumers are parked at it, and for a moment after one found
 // nothing. While other commits run, a destination of an awaited topic with few records waits until the oldest is twice as old as
-// its commits take, at most lingerMax; while many commits begin, each waits for busyLinger. When nobody waits, its commit is in no hurry, and each file that syncs beside the ingress
-// log makes the syncs of that slower: the first record after a pause goes at once, then they gather for lingerMax, and few commits
-// run at a time.
+// its commits take, at most lingerMax; while many commits begin, each waits for busyLinger.
+//
+// When nobody waits, a commit is in no hurry, and each file that syncs beside the ingress log makes the syncs of that slower: the
+// first record after a pause goes at once, then they gather for lingerMax, and few commits run at a time. While all that is queued
+// gathers like that, run does not even look at what becomes durable, but every deafFor.
 type dispatcher struct {
 	engine *Engine
 	wake   *env.Waiter // unparks run: records became durable, a commit ended, or stop
 	tasks  *env.Group
+	deaf   atomic.Bool // run looks by itself before long, and what became durable does not hurry
 	// discard reports that a record which fits no topic is never going to: its topic, or its incarnation of it, was deleted.
 	// Nil: that is never known.
 	discard func(record.Produce) bool
@@ -90,6 +95,13 @@ func (d *dispatcher) start() {
 // kick makes the dispatcher look for work. It never blocks.
 func (d *dispatcher) kick() { d.wake.Unpark() }
 
+// durable says that records became durable.
+func (d *dispatcher) durable() {
+	if !d.deaf.Load() {
+		d.kick()
+	}
+}
+
 // stop ends all tasks; commits in flight end first, what is queued stays in the ingress log.
 func (d *dispatcher) stop() {
 	d.mu.Lock()
@@ -120,6 +132,7 @@ func (d *dispatcher) run() {
 		d.launch()
 		if !more {
 			d.wake.ParkUntil(d.nextDeadline(failedUntil))
+			d.deaf.Store(false)
 		}
 	}
 }
@@ -360,8 +373,14 @@ func (d *dispatcher) nextDeadline(failedUntil env.Instant) env.Instant {
 			next = min(next, l.started.Add(commitHung))
 		}
 	}
+	hurry := len(d.waiting) == 0
 	for _, l := range d.waiting {
 		next = min(next, d.dueAt(l, now))
+		hurry = hurry || l.dest.awaited(now)
+	}
+	if !hurry {
+		d.deaf.Store(true)
+		next = min(next, now.Add(deafFor))
 	}
 	return next
 }
@@ -428,8 +447,10 @@ func (d *dispatcher) drop(seq uint64) {
 }
 
 // awaited implements destination.
-func (p *partition) awaited(now env.Instant) bool {
-	return p.topic.waiting.present.Load() || now < env.Instant(p.topic.wantedUntil.Load())
+func (p *partition) awaited(now env.Instant) bool { return p.topic.awaited(now) }
+
+func (t *topic) awaited(now env.Instant) bool {
+	return t.waiting.present.Load() || now < env.Instant(t.wantedUntil.Load())
 }
 
 // gathers implements destination.
@@ -442,8 +463,15 @@ const wantedFor = 100 * time.Millisecond
 func (t *topic) want() {
 	now := t.engine.env.Now()
 	until := env.Instant(t.wantedUntil.Swap(int64(now.Add(wantedFor))))
-	if now >= until && t.gathering.Load() > 0 {
-		t.engine.dispatcher.kick()
+	if d := t.engine.dispatcher; d.deaf.Load() || now >= until && t.gathering.Load() > 0 {
+		d.kick()
+	}
+}
+
+// accepted tells the dispatcher of records that became durable and that somebody waits for.
+func (t *topic) accepted() {
+	if d := t.engine.dispatcher; d.deaf.Load() && t.awaited(t.engine.env.Now()) {
+		d.kick()
 	}
 }
 

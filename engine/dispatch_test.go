@@ -297,6 +297,55 @@ func TestWantedTopicGathersNoFurther(t *testing.T) {
 	})
 }
 
+// While records of one topic gather, the dispatcher does not look at what becomes durable; but what a consumer is parked for, and
+// what one asks for, comes without that delay (WAL-23).
+func TestDeafDispatcherHearsTheAwaited(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(TopicSpec{Name: "t", Partitions: 2})
+		l.topic(TopicSpec{Name: "u", Partitions: 2})
+		l.produce("u", "first")
+		l.mustConsume("u") // so that its log is open
+		l.sleep(time.Second)
+		next := func(e *Engine) uint64 { // the first record that was not read
+			e.dispatcher.mu.Lock()
+			defer e.dispatcher.mu.Unlock()
+			return e.dispatcher.window.base + uint64(e.dispatcher.window.size())
+		}
+		kept := func(what string, fn func(e *Engine)) {
+			l.sendTo(0, 3) // one after the other: the last two gather
+			l.call(func(e *Engine) {
+				for i := 0; i < 40 && !e.dispatcher.deaf.Load(); i++ {
+					e.env.Sleep(time.Millisecond)
+				}
+				require.True(t, e.dispatcher.deaf.Load(), "it hears: the test proves nothing")
+				require.NoError(t, e.Produce(Message{Topic: "t", Partition: 0, Payload: []byte("x")}))
+				require.NotEqual(t, e.wal.Next(), next(e), "it was read: the test proves nothing")
+				fn(e)
+				e.env.Sleep(time.Millisecond)
+				require.Equal(t, e.wal.Next(), next(e), what)
+			})
+			l.sleep(time.Second)
+			require.Zero(t, l.engine.dispatcher.held)
+		}
+		served := l.w.Env().NewEvent()
+		l.start(func(e *Engine) {
+			_, err := e.Consume(&ConsumeRequest{Topic: "u", Partition: AnyPartition, Wait: 10 * time.Second})
+			require.NoError(t, err)
+			served.Set()
+		})
+		l.sleep(time.Second)
+		kept("parked", func(e *Engine) {
+			require.NoError(t, e.Produce(Message{Topic: "u", Partition: AnyPartition, Payload: []byte("x")}))
+		})
+		served.Wait()
+		kept("asked for", func(e *Engine) {
+			_, err := e.Consume(&ConsumeRequest{Topic: "u", Partition: AnyPartition})
+			require.ErrorIs(t, err, ErrEmpty)
+		})
+	})
+}
+
 // A lane's queue and what it passed over stay in the order of the log through everything.
 func TestLane(t *testing.T) {
 	l := &lane{}

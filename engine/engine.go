@@ -152,7 +152,7 @@ func (e *Engine) openWAL() error {
 	}
 	e.dispatcher = newDispatcher(e)
 	e.dispatcher.discard = e.isDeleted
-	o := wal.Options{SegmentBytes: e.opts.WALSegmentBytes, Preallocate: e.opts.WALPreallocate, OnDurable: e.dispatcher.kick}
+	o := wal.Options{SegmentBytes: e.opts.WALSegmentBytes, Preallocate: e.opts.WALPreallocate, OnDurable: e.dispatcher.durable}
 	if e.opts.Listener != nil {
 		o.Event = func(v wal.Event) { e.opts.Listener(WAL{v}) }
 	}

@@ -51,6 +51,7 @@ func (e *Engine) Produce(m Message) error {
 	if err != nil {
 		return produceError(err)
 	}
+	t.accepted()
 	if e.detailed() {
 		e.emit(Accepted{Key{t.info.Name, partition}, t.info.ID, seq})
 	}

@@ -70,6 +70,7 @@ func (e *Engine) storeBatch(t *topic, messages []Message) error {
 	if err != nil {
 		return produceError(err)
 	}
+	t.accepted()
 	if e.detailed() {
 		for i, partition := range partitions {
 			e.emit(Accepted{Key{t.info.Name, partition}, t.info.ID, first + uint64(i)})
