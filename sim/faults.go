@@ -130,6 +130,9 @@ func (m *Machine) AimFault(fault Fault, op Op, only func(path string) bool) {
 	}
 }
 
+// Armed returns how many armed faults have not struck yet.
+func (m *Machine) Armed() int { return len(m.faults.armed) }
+
 // ClearFaults ends the plan and forgets armed faults.
 func (m *Machine) ClearFaults() { m.faults = faults{} }
 

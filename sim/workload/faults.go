@@ -14,9 +14,9 @@ import (
 
 // diskFaults: for a while, now and then, the disk fails in a way that the contract survives. Each world draws some of the ways.
 func diskFaults(w *sim.World, p *plan) {
-	p.FaultGap = pick(w, 200*time.Millisecond, time.Second, 3*time.Second)
+	p.FaultGap = pick(w, 200*time.Millisecond, time.Second)
 	p.Traffic = min(p.Traffic, 25*time.Second)
-	switch w.Choose(4) {
+	switch w.Choose(6) {
 	case 0: // commits fail under consumers that wait
 		p.Faults = faultsNamed("syncs of partition logs", "writes of partition logs")
 		p.FaultGap, p.Think, p.Wait = 200*time.Millisecond, 150*time.Millisecond, 4*time.Second
@@ -30,7 +30,7 @@ func diskFaults(w *sim.World, p *plan) {
 		return
 	}
 	p.Faults = drawFaults(w)
-	p.Aimed = pick(w, 0, 3, 10)
+	p.Aimed = pick(w, 0, 5, 10)
 	p.FaultyStarts = w.Choose(2) == 1
 	if w.Choose(2) == 1 { // the metastore writes when topics change
 		p.Churn = pick(w, time.Second, 300*time.Millisecond)
@@ -65,7 +65,10 @@ func drawFaults(w *sim.World) (kinds []int) {
 func fewFiles(w *sim.World, p *plan) {
 	p.Files = 1 + w.Choose(3)
 	p.LookupErrors = true
-	p.Arm = "committer: primed, window not written"
+	if w.Choose(3) == 0 {
+		p.Arm = primedPoint
+		p.LookupErrors = false
+	}
 	p.Interval = pick(w, 300*time.Millisecond, time.Second, 3*time.Second)
 	p.Producers = 2 + w.Choose(3)
 	p.Consumers = 3 + w.Choose(6)
@@ -158,14 +161,14 @@ func (n *node) faultWindows() {
 		n.check.Goal("faults: " + kind.name)
 		n.m.SetFaults(plan)
 		for range r.plan.Aimed {
-			n.aim(active)
+			n.aim()
 		}
 		r.e.Sleep(r.duration(0, 2*time.Second))
 		if r.draining {
 			return
 		}
-		n.m.ClearFaults()
-		n.failing = false
+		n.m.SetFaults(sim.FaultPlan{})
+		n.failing = r.plan.Aimed > 0 // what was aimed at strikes whenever it is met
 		if n.engine != nil && n.check.Latched() {
 			r.e.Sleep(r.pause(2 * time.Second))
 			if n.engine != nil && !r.stopping {
@@ -177,8 +180,11 @@ func (n *node) faultWindows() {
 
 // aim lets the next call of a drawn kind to a drawn kind of file fail, in a drawn way, or be cut by a crash. By rates alone the rarest
 // calls would hardly ever be hit.
-func (n *node) aim(may func(path string) bool) {
+func (n *node) aim() {
 	w := n.run.w
+	if n.m.Armed() > 40 {
+		return
+	}
 	kind, op := fileKinds[w.Choose(len(fileKinds))], sim.Ops()[w.Choose(len(sim.Ops()))]
 	if percent(w, 15) && n.run.mayStrike() {
 		n.m.AimCrash(sim.CrashKind(w.Choose(2)), op, func(path string) bool { return FileKind(path) == kind })
@@ -190,7 +196,9 @@ func (n *node) aim(may func(path string) bool) {
 			ways = append(ways, f)
 		}
 	}
-	n.m.AimFault(ways[w.Choose(len(ways))], op, func(path string) bool { return may(path) && FileKind(path) == kind })
+	n.m.AimFault(ways[w.Choose(len(ways))], op, func(path string) bool {
+		return (n.run.plan.FaultyStarts || n.engine != nil && !n.stopping) && FileKind(path) == kind
+	})
 }
 
 // lookupErrors lets the opening of a path of consumer state, or of its directory, fail now and then (COM-47).
@@ -201,12 +209,14 @@ func (n *node) lookupErrors() {
 		if n.engine == nil || n.stopping || r.stopping {
 			continue
 		}
-		spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
-		name := fmt.Sprintf("data/topics/%s/p%05d", spec.Name, r.w.Choose(spec.Partitions))
-		if r.w.Choose(2) == 0 {
-			name += "/consumer.ahead"
+		for range 3 {
+			spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
+			name := fmt.Sprintf("data/topics/%s/p%05d", spec.Name, r.w.Choose(spec.Partitions))
+			if r.w.Choose(2) == 0 {
+				name += "/consumer.ahead"
+			}
+			n.m.ArmFault(sim.FailEIO, sim.OpOpen, name, 1+r.w.Choose(3))
 		}
-		n.m.ArmFault(sim.FailEIO, sim.OpOpen, name, 1+r.w.Choose(3))
 		r.e.Sleep(r.duration(0, time.Second))
 		n.m.ClearFaults()
 	}

@@ -23,21 +23,21 @@ var flavours = []flavour{
 	{ReadErrorProfile, 5, readErrors},
 	{LockstepProfile, 7, lockstep},
 	{BigProfile, 1, bigMessages},
-	{ChurnProfile, 13, churn},
-	{DiskFaultProfile, 11, diskFaults},
+	{ChurnProfile, 14, churn},
+	{DiskFaultProfile, 12, diskFaults},
 	{FewFilesProfile, 8, fewFiles},
 	{GapProfile, 9, retentionGap},
-	{RotProfile, 4, rot},
+	{RotProfile, 3, rot},
 	{GarbageProfile, 2, garbage},
 	{LyingProfile, 2, lies},
 	{WideProfile, 0, wide},
-	{RetentionProfile, 2, shortRetention},
+	{RetentionProfile, 1, shortRetention},
 	{ParkedProfile, 0, manyParked},
 	{ReplicatedProfile, 0, replicated},
 }
 
 // wideSeeds is every how many seeds the node profile has a wide world: they are needed, and too slow to be left to chance.
-const wideSeeds = 50
+const wideSeeds = 40
 
 // flavoured draws a plan for a profile. The node profile mixes: most of its worlds have the flavour of another one.
 func flavoured(w *sim.World, seed uint64, policy sim.Policy, profile Profile) plan {
@@ -46,7 +46,7 @@ func flavoured(w *sim.World, seed uint64, policy sim.Policy, profile Profile) pl
 	if profile == NodeProfile {
 		if seed%wideSeeds == wideSeeds/2 {
 			p.Flavour = string(WideProfile)
-			widen(w, &p, [...]int{wideTorn, wideFull}[seed/wideSeeds%2])
+			widen(w, &p, [...]int{wideTorn, wideTorn, wideFull}[seed/wideSeeds%3])
 			return p
 		}
 		dice = w.Choose(100)
@@ -100,7 +100,7 @@ func sparseStream(w *sim.World, p *plan) {
 func capPressure(w *sim.World, p *plan) {
 	p.Habits.Hold = 30 + w.Choose(40)
 	p.Habits.Late += 5
-	p.Arm = "committer: primed, window not written"
+	p.Arm = primedPoint
 	p.Consumers = 3 + w.Choose(6)
 	for i := range p.Topics {
 		p.Topics[i].MaxInFlight = 1 + w.Choose(4)
@@ -150,6 +150,9 @@ func lingerAtLifecycle(w *sim.World, p *plan) {
 	if w.Choose(4) > 0 {
 		p.Policy.Linger = lifecyclePoints[w.Choose(len(lifecyclePoints))]
 		p.Policy.LingerFor = pick(w, 8*time.Millisecond, 60*time.Millisecond, 400*time.Millisecond)
+		if p.Policy.Linger == asidePoint {
+			p.Policy.LingerFor, p.Interval = 400*time.Millisecond, 100*time.Millisecond // a tick has to come there
+		}
 	}
 }
 

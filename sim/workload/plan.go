@@ -103,6 +103,11 @@ func policyOf(seed uint64, profile Profile) sim.Policy {
 // pumpsPoint is where the pump holds a waiter that it has nothing for.
 const pumpsPoint = "engine: scanned for a waiter, not answered"
 
+// primedPoint is passed between the prime of a partition's consumer state and its first window, among others.
+const primedPoint = "committer: snapshot taken, not written"
+
+const asidePoint = "engine: directory set aside, consumer state not dropped"
+
 // lifecyclePoints are the windows that the end of an incarnation, or of a log, may fall into.
 var lifecyclePoints = []string{
 	"engine: acked, not reported",
@@ -113,7 +118,7 @@ var lifecyclePoints = []string{
 	"engine: consumer state read, shard not stored",
 	"committer: snapshot taken, not written",
 	"engine: topic retired, directory in place",
-	"engine: directory set aside, consumer state not dropped",
+	asidePoint, asidePoint, asidePoint,
 }
 
 // lingerAt are the points that a world may have tasks stay at: windows in which another task must not go wrong.

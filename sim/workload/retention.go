@@ -36,7 +36,7 @@ func shortRetention(w *sim.World, p *plan) {
 func retentionGap(w *sim.World, p *plan) {
 	p.Retention = time.Hour
 	p.Gaps = true
-	p.Traffic = 2*time.Hour + w.Duration(0, 40*time.Minute)
+	p.Traffic = 3*time.Hour + w.Duration(0, 40*time.Minute)
 	p.Producers, p.Consumers = 1, 1
 	p.Think = pick(w, time.Minute, 4*time.Minute)
 	p.Pause = pick(w, 20*time.Minute, 2*time.Hour, 2*time.Hour)
@@ -65,9 +65,9 @@ func (n *node) gapLoop() {
 	r := n.run
 	o := &operator{node: n}
 	n.createTopics()
-	r.nap(r.plan.Retention)
+	r.nap(2 * r.plan.Retention) // by now something is gone of every backlog
 	for !r.stopping {
-		r.nap(r.pause(20 * time.Minute))
+		r.nap(r.pause(12 * time.Minute))
 		if r.stopping {
 			return
 		}

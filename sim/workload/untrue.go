@@ -31,7 +31,7 @@ func garbage(w *sim.World, p *plan) {
 // all the same is what memory and checksums vouch for: no lease is given twice, no ack is taken that should not be, nothing is
 // delivered that nobody sent, no task hangs or panics.
 func lies(w *sim.World, p *plan) {
-	p.Lies = pick(w, 300, 3000)
+	p.Lies = pick(w, 10, 300)
 	p.Evict = pick(w, 1000, 50_000)
 	p.Think = pick(w, 20*time.Millisecond, 100*time.Millisecond)
 	p.Traffic = min(p.Traffic, 20*time.Second)
@@ -80,7 +80,7 @@ var untrue = []sim.Fault{sim.LostWrite, sim.Misdirected, sim.BitRot}
 func (n *node) lieLoop() {
 	r := n.run
 	for !r.stopping {
-		r.e.Sleep(r.pause(2 * time.Second))
+		r.e.Sleep(r.pause(300 * time.Millisecond))
 		if r.stopping {
 			return
 		}
@@ -88,6 +88,9 @@ func (n *node) lieLoop() {
 		op := sim.OpWrite
 		if fault == sim.BitRot {
 			op = sim.OpRead
+		}
+		if n.m.Armed() > 20 {
+			continue
 		}
 		n.m.AimFault(fault, op, func(path string) bool { return FileKind(path) == kind })
 	}

@@ -14,7 +14,7 @@ func wide(w *sim.World, p *plan) { widen(w, p, pick(w, wideTorn, wideTorn, wideF
 // wideTorn messages make a window of some sectors, wideFull more than a slot holds, which reaches 32,416 offsets behind the
 // frontier.
 const (
-	wideTorn = 6_000
+	wideTorn = 12_000
 	wideFull = 34_000
 )
 
