@@ -23,6 +23,7 @@ func (a *app) serve(c *config.Loaded, shownDir string) error {
 	for _, w := range c.Warnings {
 		n.logger.Warn("configuration: " + w)
 	}
+	ownFiles()
 	ctx, stop := a.untilSignal()
 	defer stop()
 	err := n.run(ctx)

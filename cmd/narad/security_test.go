@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -125,4 +126,20 @@ func TestOwnListeners(t *testing.T) {
 	require.Contains(t, []int{401, 404}, status)
 	status, _ = get(p.addr, "/debug/pprof/")
 	require.Contains(t, []int{401, 404}, status)
+}
+
+// What a server creates is for its user alone, whatever the libraries below it choose.
+func TestOwnFiles(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir).serving()
+	require.NoError(t, p.client().Produce(t.Context(), message(t, p)))
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.exit(), p.log())
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := d.Info()
+		require.NoError(t, err)
+		require.True(t, path == dir || info.Mode().Perm()&0o077 == 0, "%s is %s", path, info.Mode())
+		return nil
+	}))
 }
