@@ -220,7 +220,7 @@ func openLogs(path string, noSync bool) (logs *raftboltdb.BoltStore, err error) 
 		return nil, fmt.Errorf("%s: %w", path, vfs.ErrLocked)
 	}
 	if err != nil {
-		return nil, &metastore.CorruptError{File: path, Why: err.Error()}
+		return nil, unopened(path, err)
 	}
 	return logs, nil
 }

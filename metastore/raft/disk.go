@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"time"
@@ -78,9 +79,18 @@ func openBolt(path string, noSync bool) (db *bbolt.DB, err error) {
 		return nil, fmt.Errorf("%s: %w", path, vfs.ErrLocked)
 	}
 	if err != nil {
-		return nil, &metastore.CorruptError{File: path, Why: err.Error()}
+		return nil, unopened(path, err)
 	}
 	return db, nil
+}
+
+// unopened says whether a file that bbolt does not open is damaged, or the system refused something.
+func unopened(path string, err error) error {
+	var refused *fs.PathError
+	if errors.As(err, &refused) {
+		return err
+	}
+	return &metastore.CorruptError{File: path, Why: err.Error()}
 }
 
 // asCorrupt turns a panic of bbolt, which is its answer to pages that cannot be, into an error.

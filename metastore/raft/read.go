@@ -78,7 +78,7 @@ func readBolt(path string, read func(*bbolt.Tx) error) (err error) {
 		return fmt.Errorf("%s: %w", path, vfs.ErrLocked)
 	}
 	if err != nil {
-		return &metastore.CorruptError{File: path, Why: err.Error()}
+		return unopened(path, err)
 	}
 	defer db.Close()
 	err = db.View(func(tx *bbolt.Tx) error {

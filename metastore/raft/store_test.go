@@ -355,6 +355,14 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// What the system refuses is no damage.
+func TestRefusedIsNoDamage(t *testing.T) {
+	_, err := openBolt(filepath.Join(t.TempDir(), "absent", fsmFile), true)
+	require.ErrorIs(t, err, syscall.ENOENT)
+	var corrupt *metastore.CorruptError
+	require.NotErrorAs(t, err, &corrupt)
+}
+
 func TestOneProcess(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir, Config{})
