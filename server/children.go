@@ -91,6 +91,9 @@ func (s *Server) listChildren(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if _, err := x.flagParam("partitions"); err != nil {
+		return err
+	}
 	return x.value(http.StatusOK, struct {
 		Parent   string   `json:"parent"`
 		ParentID string   `json:"parent_id"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"narad/engine"
 	"narad/metastore"
@@ -114,8 +115,18 @@ func (x *exchange) fail(err error) {
 	_ = x.json(status, errorBody(textOf(err), own.Fields)) // the client has gone: there is nobody to tell
 }
 
+// producePause is how long at least lies between two log lines of failed produces: once the ingress log has failed, all of
+// them do, and for the same reason.
+const producePause = 10 * time.Second
+
 // logInternal logs an error whose cause the client is not told.
 func (x *exchange) logInternal(err error) {
+	if errors.Is(err, engine.ErrProduceFailed) {
+		now, last := time.Now().UnixNano(), x.s.produceLogged.Load()
+		if last != 0 && now-last < int64(producePause) || !x.s.produceLogged.CompareAndSwap(last, now) {
+			return
+		}
+	}
 	if statusOf(err) == http.StatusInternalServerError {
 		x.s.opts.Logger.Error("a request failed", "method", x.r.Method, "route", x.r.Pattern, "topic", x.topic, "error", err)
 	}

@@ -434,9 +434,11 @@ func TestWaitIsClamped(t *testing.T) {
 	require.Equal(t, 10*time.Second, New(n.engine, Options{}).opts.MaxConsumeWait)
 }
 
-// FAIL-19, API-08: 500 once the ingress log failed, until a restart; no internals in the answer.
+// FAIL-19, API-08: 500 once the ingress log failed, until a restart; no internals in the answer, and the cause in the log, not once
+// for each.
 func TestProduceFailed(t *testing.T) {
-	n := newNode(t, Options{})
+	var logged bytes.Buffer
+	n := newNode(t, Options{Logger: textLogger(&logged)})
 	n.topic(`"name":"orders"`)
 	n.produceTo("orders", "", "kept")
 	kept := n.consumeOne("orders", "")
@@ -448,6 +450,7 @@ func TestProduceFailed(t *testing.T) {
 		n.disk.failSync.Store(false) // the failure latches
 	}
 	require.Equal(t, 204, n.post("/v1/topics/orders/ack?receipt_handle="+kept.Handle, "").status)
+	require.Equal(t, 1, strings.Count(logged.String(), "/secret/path"), logged.String())
 }
 
 // A 500 says nothing about the machine, and its cause is logged.

@@ -96,6 +96,7 @@ type Server struct {
 
 	consumes, produces *caps
 	producing          atomic.Int64  // produces in flight
+	produceLogged      atomic.Int64  // unix nanoseconds of the last log line of a failed one
 	batchBodies        *budget       // nil: without a bound
 	ownPasswords       lazyPasswords // of users, while security is off
 
