@@ -16,21 +16,25 @@ import (
 func diskFaults(w *sim.World, p *plan) {
 	p.FaultGap = pick(w, 200*time.Millisecond, time.Second)
 	p.Traffic = min(p.Traffic, 25*time.Second)
-	switch w.Choose(6) {
+	switch w.Choose(8) {
 	case 0: // commits fail under consumers that wait
 		p.Faults = faultsNamed("syncs of partition logs", "writes of partition logs")
 		p.FaultGap, p.Think, p.Wait = 200*time.Millisecond, 150*time.Millisecond, 4*time.Second
 		p.Consumers = 4
 		p.Habits.Hold, p.Habits.Forget = 0, 0
 		return
-	case 1: // writeouts fail
+	case 1: // so does the ingress log
+		p.Faults = faultsNamed("syncs of the ingress log", "writes of the ingress log")
+		p.FaultGap = 200 * time.Millisecond
+		return
+	case 2: // writeouts fail
 		p.Faults = faultsNamed("syncs of consumer state")
 		p.FaultGap = 200 * time.Millisecond
 		p.Interval = pick(w, 100*time.Millisecond, 300*time.Millisecond)
 		return
 	}
 	p.Faults = drawFaults(w)
-	p.Aimed = pick(w, 0, 5, 10)
+	p.Aimed = pick(w, 3, 10, 20)
 	p.FaultyStarts = w.Choose(2) == 1
 	if w.Choose(2) == 1 { // the metastore writes when topics change
 		p.Churn = pick(w, time.Second, 300*time.Millisecond)
@@ -163,6 +167,11 @@ func (n *node) faultWindows() {
 		for range r.plan.Aimed {
 			n.aim()
 		}
+		if starts && r.w.Choose(4) == 0 { // consumer.offset is written when a node stops, and hardly else
+			n.aimAt(kindOffset)
+			n.aimAt(kindOffset)
+			n.stopGracefully()
+		}
 		r.e.Sleep(r.duration(0, 2*time.Second))
 		if r.draining {
 			return
@@ -178,14 +187,37 @@ func (n *node) faultWindows() {
 	}
 }
 
+// aimKinds are the kinds of files to aim at, the rarest more often.
+var aimKinds = append([]string{kindOffset, kindOffset, kindOffset, kindIndex, kindIndex, kindCheckpoint}, fileKinds...)
+
+// opsOn returns the calls that a kind of file sees.
+func opsOn(kind string) []sim.Op {
+	switch kind {
+	case kindDir:
+		return []sim.Op{sim.OpOpen, sim.OpCreate, sim.OpRemove, sim.OpSyncDir}
+	case kindOffset, kindAhead:
+		return []sim.Op{sim.OpRead, sim.OpWrite, sim.OpSync, sim.OpOpen, sim.OpCreate, sim.OpRename, sim.OpRemove}
+	case kindIndex:
+		return []sim.Op{sim.OpRead, sim.OpWrite, sim.OpOpen, sim.OpCreate, sim.OpRemove}
+	case kindMetastore, kindOther:
+		return []sim.Op{sim.OpRead, sim.OpWrite, sim.OpSync, sim.OpOpen, sim.OpCreate, sim.OpRename, sim.OpRemove, sim.OpSyncDir}
+	}
+	return []sim.Op{sim.OpRead, sim.OpWrite, sim.OpSync, sim.OpOpen, sim.OpCreate, sim.OpRename, sim.OpRemove, sim.OpResize}
+}
+
 // aim lets the next call of a drawn kind to a drawn kind of file fail, in a drawn way, or be cut by a crash. By rates alone the rarest
 // calls would hardly ever be hit.
 func (n *node) aim() {
 	w := n.run.w
-	if n.m.Armed() > 40 {
-		return
+	if n.m.Armed() < 40 {
+		n.aimAt(aimKinds[w.Choose(len(aimKinds))])
 	}
-	kind, op := fileKinds[w.Choose(len(fileKinds))], sim.Ops()[w.Choose(len(sim.Ops()))]
+}
+
+func (n *node) aimAt(kind string) {
+	w := n.run.w
+	ops := opsOn(kind)
+	op := ops[w.Choose(len(ops))]
 	if percent(w, 15) && n.run.mayStrike() {
 		n.m.AimCrash(sim.CrashKind(w.Choose(2)), op, func(path string) bool { return FileKind(path) == kind })
 		return
@@ -223,7 +255,7 @@ func (n *node) lookupErrors() {
 }
 
 // ioError reports whether an answer is that of a disk that fails. A frame whose sync failed can be gone between two reads of one
-// recovery, when its pages are evicted: that attempt fails with a checksum, and the next finds the end of the log before it.
+// recovery, when its pages are evicted: that attempt fails with a checksum or a magic, and the next finds the end of the log before it.
 func ioError(err error) bool {
-	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, record.ErrChecksum)
+	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, record.ErrChecksum) || errors.Is(err, record.ErrMagic)
 }
