@@ -42,7 +42,7 @@ func TestFlavours(t *testing.T) {
 // S-11, S-23: the seeds of the default profile that are wide tear a window and fill a slot.
 func TestWideSeeds(t *testing.T) {
 	reached := map[string]int{}
-	for _, seed := range []uint64{20, 60, 100} {
+	for _, seed := range []uint64{12, 37, 137} {
 		r := Run(Options{Seed: seed})
 		require.NoError(t, r.Err, "seed %d", seed)
 		for goal, n := range r.Goals { // order-free: sums

@@ -105,6 +105,9 @@ func (n *node) downtime() time.Duration {
 	if n.run.draining {
 		return 10 * time.Millisecond
 	}
+	if n.run.plan.Wide == wideTorn {
+		return n.run.w.Duration(0, 200*time.Millisecond) // the next tear waits
+	}
 	return n.run.w.Duration(0, 2*time.Second)
 }
 

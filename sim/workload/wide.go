@@ -92,8 +92,8 @@ func (n *node) tearLoop() {
 		if r.stopping || n.engine == nil || !n.check.WideWindow() {
 			continue
 		}
-		r.e.Sleep(r.duration(0, 60*time.Millisecond))
-		if r.w.Choose(3) > 0 && !r.stopping && r.mayStrike() {
+		r.e.Sleep(r.duration(0, 20*time.Millisecond))
+		if !r.stopping && r.mayStrike() {
 			n.m.PowerLoss()
 		}
 	}
