@@ -21,6 +21,7 @@ const (
 	commitRetryMax = time.Second
 	lingerRecords  = 64 // a destination with as many goes at once, if somebody waits for it
 	lingerMax      = 50 * time.Millisecond
+	busyHeld       = 8                     // as many records in queues, and
 	busyCommits    = 8                     // as many that began
 	busyWithin     = 10 * time.Millisecond // in so short a time
 	busyLinger     = 15 * time.Millisecond // make every commit wait for so long
@@ -226,10 +227,11 @@ func (d *dispatcher) noteBegin(now env.Instant) {
 	d.begins++
 }
 
-// isBusy reports whether many commits began just now. It needs d.mu.
+// isBusy reports whether many commits began just now, and many records wait: a client that sends, takes and acks one message after
+// the other does the first as well, and must not be held up. It needs d.mu.
 func (d *dispatcher) isBusy(now env.Instant) bool {
 	first := d.begun[d.begins%busyCommits] // of the last busyCommits
-	return d.begins >= busyCommits && now < first.Add(busyWithin)
+	return d.held >= busyHeld && d.begins >= busyCommits && now < first.Add(busyWithin)
 }
 
 // quietDueAt is dueAt for a lane that nobody waits for. It needs d.mu.

@@ -240,6 +240,8 @@ func TestLingerBusy(t *testing.T) {
 		require.Equal(t, always, d.dueAt(l, now))
 		d.noteBegin(now)
 	}
+	require.Equal(t, always, d.dueAt(l, now), "one message after the other")
+	d.held = busyHeld
 	require.Equal(t, now.Add(busyLinger), d.dueAt(l, now))
 	require.Equal(t, always, d.dueAt(l, now.Add(busyWithin)), "they were a while ago")
 	for range lingerRecords - 1 {
