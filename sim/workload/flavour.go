@@ -37,7 +37,7 @@ var flavours = []flavour{
 }
 
 // wideSeeds is every how many seeds the node profile has a wide world: they are needed, and too slow to be left to chance.
-const wideSeeds = 40
+const wideSeeds = 25
 
 // flavoured draws a plan for a profile. The node profile mixes: most of its worlds have the flavour of another one.
 func flavoured(w *sim.World, seed uint64, policy sim.Policy, profile Profile) plan {

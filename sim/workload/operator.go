@@ -66,7 +66,7 @@ func (n *node) operateLoop() {
 		}
 		topic := r.w.Choose(len(r.plan.Topics))
 		spec := r.plan.Topics[topic]
-		switch r.w.Choose(16) {
+		switch r.w.Choose(18) {
 		case 0, 1, 2:
 			o.recreate(spec)
 		case 3, 4, 5, 6:
@@ -86,7 +86,9 @@ func (n *node) operateLoop() {
 		case 12, 13:
 			o.purgeWhileAcking(topic)
 		case 14, 15:
-			o.purgeWhileOpening(topic)
+			o.purgeWhileOpening(topic, false)
+		case 16, 17:
+			o.purgeWhileOpening(topic, true)
 		}
 	}
 }
@@ -143,10 +145,12 @@ func (o *operator) purgeWhileAcking(topic int) {
 
 // purgeWhileOpening purges a topic again and again while consumers come to it, so that its lease tables are made while they are to be
 // dropped.
-func (o *operator) purgeWhileOpening(topic int) {
+func (o *operator) purgeWhileOpening(topic int, filled bool) {
 	n, r := o.node, o.node.run
 	for range 3 {
-		n.backlog(r.plan.Topics[topic])
+		if filled {
+			n.backlog(r.plan.Topics[topic])
+		}
 		n.call("rush", time.Minute, func(eng *engine.Engine) { n.rush(eng, topic) })
 		r.e.Sleep(pick(r.w, 0, r.w.Duration(0, time.Millisecond), r.w.Duration(0, 20*time.Millisecond)))
 		o.purge(r.plan.Topics[topic].Name)

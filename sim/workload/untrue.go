@@ -84,7 +84,7 @@ func (n *node) lieLoop() {
 		if r.stopping {
 			return
 		}
-		kind, fault := fileKinds[r.w.Choose(len(fileKinds))], untrue[r.w.Choose(len(untrue))]
+		kind, fault := aimKinds[r.w.Choose(len(aimKinds))], untrue[r.w.Choose(len(untrue))]
 		op := sim.OpWrite
 		if fault == sim.BitRot {
 			op = sim.OpRead
