@@ -21,7 +21,7 @@ func TestFlavours(t *testing.T) {
 		RotProfile:       {"S-26 head", "S-26 middle", "S-07"},
 		ParkedProfile:    {"S-03 expiry"},
 	}
-	seeds := map[Profile]int{SlowDiskProfile: 20, LockstepProfile: 20, BigProfile: 3, ParkedProfile: 5, GapProfile: 40, RotProfile: 20, WideProfile: 2}
+	seeds := map[Profile]int{SlowDiskProfile: 20, LockstepProfile: 20, BigProfile: 3, ParkedProfile: 15, GapProfile: 40, RotProfile: 20, WideProfile: 2}
 	for _, f := range flavours {
 		t.Run(string(f.profile), func(t *testing.T) {
 			n := 10
