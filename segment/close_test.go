@@ -25,6 +25,7 @@ func TestClosedLog(t *testing.T) { // LOG-14, LOG-15, LOG-16, BUG-44
 	require.NoError(t, l.Close())
 	bases := logFiles(t, dir)
 	require.NoError(t, dir.Remove(fileName(bases[0])))
+	require.NoError(t, dir.Remove(BoundsFile))
 	var ev events
 	o.Event = ev.add
 	l = open(t, dir, o)

@@ -187,6 +187,7 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 		return 0, err
 	}
 	l.env.Point("segment: read back, not visible")
+	l.bounds.reach(w.next, true, w.crc)
 	base := l.publish(active, w)
 	if l.told {
 		l.opt.Event(Committed{
@@ -302,6 +303,7 @@ type writer struct {
 	syncTook time.Duration // together
 
 	frame  record.FrameWriter
+	crc    uint32 // of the last frame
 	buf    []byte
 	back   []byte // what is read back
 	frames []IndexEntry
@@ -396,6 +398,7 @@ func (w *writer) verify() error {
 	if f.Base != w.next || !bytes.Equal(back, w.buf) {
 		return ErrReadBack
 	}
+	w.crc = f.CRC
 	return nil
 }
 
@@ -433,10 +436,12 @@ func (l *Log) begin() (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.bounds.ensure()
 	l.env.Point("segment: created, name not synced")
 	if err := l.syncName(file); err != nil {
 		return nil, err
 	}
+	l.bounds.nameSynced()
 	s.file, s.named = file, true
 	l.mu.Lock()
 	var sealed *segment

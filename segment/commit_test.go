@@ -52,7 +52,7 @@ func TestCommitOrder(t *testing.T) { // LOG-02, LOG-03, INV-04, BUG-139
 	}
 	commit(t, l, 1, rec(1, 10))
 	name := fileName(0)
-	require.Equal(t, []string{"write " + name, "sync " + name, "read " + name}, h.ops())
+	require.Equal(t, []string{"write " + name, "sync " + name, "read " + name, "write " + BoundsFile}, h.ops())
 	require.Equal(t, []int64{1, 2}, told)
 }
 
@@ -70,7 +70,7 @@ func TestLargeCommitSyncsFrameByFrame(t *testing.T) { // LOG-02
 	for range 4 {
 		want = append(want, "write "+name, "sync "+name, "read "+name)
 	}
-	require.Equal(t, want, h.ops())
+	require.Equal(t, append(want, "write "+BoundsFile), h.ops(), "what is durable is said once, at the end, and not synced")
 	requireAll(t, l, append(recs(0, 1, 10), recs(1, 7, 400)...))
 }
 
@@ -80,12 +80,13 @@ func TestNewSegmentIsNamedBeforeItIsWritten(t *testing.T) { // LOG-02
 	h.reset()
 	commit(t, l, 0, rec(0, 200))
 	first, second := fileName(0), fileName(1)
-	require.Equal(t, []string{"create " + first, "syncdir .", "write " + first, "sync " + first, "read " + first}, h.ops())
+	require.Equal(t, []string{"create " + first, "create " + BoundsFile, "syncdir .", "write " + first, "sync " + first, "read " + first,
+		"write " + BoundsFile, "write " + BoundsFile}, h.ops())
 	h.reset()
 	commit(t, l, 1, rec(1, 200))
 	index := indexName(0) // of the one that is sealed now; not synced, it is a hint
 	require.Equal(t, []string{"create " + second, "syncdir .", "read " + first, "remove " + index, "create " + index, "write " + index,
-		"write " + second, "sync " + second, "read " + second}, h.ops())
+		"write " + second, "sync " + second, "read " + second, "write " + BoundsFile}, h.ops())
 	requireAll(t, l, recs(0, 2, 200))
 }
 
@@ -127,6 +128,7 @@ func TestFloor(t *testing.T) {
 	require.NoError(t, l.Close())
 	bases := logFiles(t, dir)
 	require.NoError(t, dir.Remove(fileName(bases[0])))
+	require.NoError(t, dir.Remove(BoundsFile))
 	l = open(t, dir, o)
 	require.Equal(t, bases[1], l.Oldest())
 	for _, off := range []int64{-1, 0, bases[1] - 1, math.MinInt64} {

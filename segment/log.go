@@ -32,6 +32,8 @@ type Options struct {
 	Codec record.Codec
 	// Level is how hard a codec that compresses tries. Default: the quickest.
 	Level record.Level
+	// Identity tells this log from every other one. The file bounds of another one does not count.
+	Identity uint64
 	// OnAdvance is called after the high watermark has moved and after the log was closed, by the task that
 	// did it and with no lock held. It must not block.
 	OnAdvance func()
@@ -58,7 +60,7 @@ func (o Options) withDefaults() Options {
 
 // Log is one partition's log. All methods may be called by any task at any time.
 //
-// Lock order: retaining, then segment.indexing (env.Mutexes), then mu. mu guards memory only and is never held across a
+// Lock order: retaining, then segment.indexing or the lock of bounds (env.Mutexes), then mu. mu guards memory only and is never held across a
 // file call. The files of the active segment are written by one task at a time: the leader of the commit
 // queue, or the task that opens or closes the log.
 type Log struct {
@@ -74,7 +76,8 @@ type Log struct {
 	floor int64 // newest commit time, unix milliseconds; belongs to the leader
 
 	retaining *env.Mutex // one Retain at a time; taken before anything else
-	doomed    []int64    // bases of segments that are not the log's any more and may still have a name; guarded by retaining
+	bounds    boundsKeeper
+	doomed    []int64 // bases of segments that are not the log's any more and may still have a name; guarded by retaining
 
 	mu      sync.Mutex  // guards the fields below
 	segs    []*segment  // by base; the last one is active
@@ -197,6 +200,7 @@ func (l *Log) release() error {
 	for _, f := range files {
 		err = errors.Join(err, f.Close())
 	}
+	l.bounds.end()
 	return err
 }
 

@@ -20,14 +20,8 @@ import (
 // not in their place; nothing was changed then. Another error is one of the disk: the log may be opened again later.
 func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex()}
-	if err := l.list(); err != nil {
-		return nil, fmt.Errorf("segment: open: %w", err)
-	}
-	if len(l.segs) == 0 {
-		l.opt.Event(Recovered{})
-		return l, nil
-	}
-	recovered, err := l.reopen()
+	l.bounds = boundsKeeper{lock: e.NewMutex(), dir: dir, now: Bounds{Identity: o.Identity}}
+	recovered, err := l.recover()
 	if err != nil {
 		l.release()
 		return nil, fmt.Errorf("segment: open: %w", err)
@@ -36,23 +30,54 @@ func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 	return l, nil
 }
 
-// list finds the segments and removes what an interrupted creation left.
-func (l *Log) list() error {
+// strays are files that an interrupted creation or removal left.
+type strays struct {
+	temps     []string
+	indexes   []int64 // all there are
+	leftovers []*segment
+}
+
+func (l *Log) recover() (Recovered, error) {
+	rest, err := l.list()
+	if err != nil {
+		return Recovered{}, err
+	}
+	if err := l.bounds.load(); err != nil {
+		return Recovered{}, err
+	}
+	if err := l.judgeIndexes(rest.indexes); err != nil {
+		return Recovered{}, err
+	}
+	if !l.bounds.blank {
+		if rest.leftovers, err = l.checkOldest(l.bounds.now.Oldest); err != nil {
+			return Recovered{}, err
+		}
+	}
+	if len(l.segs) > 0 {
+		return l.reopen(rest)
+	}
+	ends := boundary{Bounds: l.bounds.now}
+	if err := ends.check(fileName(0), 0, 0); err != nil {
+		return Recovered{}, err
+	}
+	return Recovered{}, l.removeStrays(rest)
+}
+
+// list finds the segments, and what does not belong to them.
+func (l *Log) list() (rest strays, err error) {
 	entries, err := l.dir.List()
 	if err != nil {
-		return err
+		return rest, err
 	}
-	var indexes []int64
-	var temps []string
 	for _, info := range entries {
 		if info.Dir {
 			continue
 		}
 		if base, ok := parseName(info.Name, indexSuffix); ok {
-			indexes = append(indexes, base)
+			rest.indexes = append(rest.indexes, base)
 		}
 		if _, ok := parseName(info.Name, tempSuffix); ok {
-			temps = append(temps, info.Name)
+			rest.temps = append(rest.temps, info.Name)
 		}
 		base, ok := parseName(info.Name, fileSuffix)
 		if !ok {
@@ -63,15 +88,25 @@ func (l *Log) list() error {
 		}
 		l.segs = append(l.segs, &segment{base: base, end: base, size: info.Size, first: unknownMs, last: unknownMs, indexing: l.env.NewMutex()})
 	}
-	if err := l.judgeIndexes(indexes); err != nil {
-		return err
+	return rest, nil
+}
+
+// removeStrays goes on with an interrupted removal, once it is durable how far that went, and removes the rest.
+func (l *Log) removeStrays(rest strays) error {
+	if len(rest.leftovers) > 0 {
+		if err := l.bounds.raise(l.segs[0].base); err != nil {
+			return err
+		}
 	}
-	for _, name := range temps {
+	for _, s := range rest.leftovers {
+		rest.temps = append(rest.temps, s.name())
+	}
+	for _, name := range rest.temps {
 		if err := l.dir.Remove(name); err != nil {
 			return err
 		}
 	}
-	l.removeStrayIndexes(indexes)
+	l.removeStrayIndexes(rest.indexes)
 	return nil
 }
 
@@ -120,14 +155,14 @@ func parseName(name, suffix string) (int64, bool) {
 
 // reopen makes the newest segment the active one.
 //
-//  1. Scan it, verifying every checksum.
+//  1. Scan it, verifying every checksum, and hold its end against the bounds. Nothing is changed before that.
 //  2. Cut what follows the last intact frame, unless it was one.
 //  3. Write the last frame once more over itself, and sync. Only that frame can be unsynced, because every
 //     frame is synced before the next one is written. It may even look clean to the operating system after
 //     a sync that failed, in this process or an earlier one: a sync alone would then prove nothing.
-//  4. Sync the directory.
-//  5. Only now let the high watermark cover it all.
-func (l *Log) reopen() (Recovered, error) {
+//  4. Remove what an interrupted removal left, and sync the directory.
+//  5. Only now let the bounds and the high watermark cover it all.
+func (l *Log) reopen(rest strays) (Recovered, error) {
 	active := l.segs[len(l.segs)-1]
 	file, err := l.dir.Open(active.name())
 	if err != nil {
@@ -139,11 +174,19 @@ func (l *Log) reopen() (Recovered, error) {
 		return Recovered{}, err
 	}
 	var last *scanned
+	ends := boundary{Bounds: l.bounds.now}
 	s := scanner{file: file, name: active.name(), size: size, limit: math.MaxInt64, sums: true}
 	end, next, lost, err := s.scan(active.base, func(f scanned) {
 		active.addFrame(f.Base, f.at, last == nil || last.endAt() != f.at)
 		last = &f
+		ends.frame(f)
 	})
+	if err == nil {
+		err = ends.check(active.name(), end, next)
+	}
+	if n := len(l.segs); err == nil && last == nil && n > 1 {
+		err = l.checkSealed(l.segs[n-2], l.bounds.now)
+	}
 	if err != nil {
 		return Recovered{}, err
 	}
@@ -163,9 +206,14 @@ func (l *Log) reopen() (Recovered, error) {
 	if err := file.Sync(); err != nil {
 		return Recovered{}, err
 	}
+	if err := l.removeStrays(rest); err != nil {
+		return Recovered{}, err
+	}
+	l.bounds.ensure()
 	if err := l.dir.Sync(); err != nil {
 		return Recovered{}, err
 	}
+	l.bounds.nameSynced()
 	if l.floor, err = l.newestStamp(frame); err != nil {
 		return Recovered{}, err
 	}
@@ -174,6 +222,7 @@ func (l *Log) reopen() (Recovered, error) {
 		active.lastAt = last.at
 	}
 	l.oldest.Store(l.segs[0].base)
+	l.bounds.recovered(l.segs[0].base, next, last)
 	l.hw.Store(next)
 	r := Recovered{Next: next, Oldest: l.oldest.Load(), TailCut: size - end}
 	for _, d := range lost {

@@ -166,9 +166,15 @@ func (l *Log) detach(n int, lastMs int64) Removed {
 	return v
 }
 
-// unlink removes the files of segments that are out of the log. It goes on where an earlier call failed, and never out of
+// unlink removes the files of segments that are out of the log, which the bounds say durably before. It goes on where an earlier call failed, and never out of
 // order, so that what a crash leaves is contiguous.
 func (l *Log) unlink() error {
+	if len(l.doomed) > 0 {
+		if err := l.bounds.raise(l.oldest.Load()); err != nil {
+			return err
+		}
+		l.env.Point("segment: oldest offset raised, files still there")
+	}
 	for len(l.doomed) > 0 {
 		base := l.doomed[0]
 		for _, name := range []string{indexName(base), fileName(base)} {

@@ -1,6 +1,10 @@
 package workload
 
-import "strings"
+import (
+	"strings"
+
+	"narad/segment"
+)
 
 // Kinds of files and directories.
 const (
@@ -11,11 +15,12 @@ const (
 	kindDir        = "partition directory"
 	kindCheckpoint = "ingress checkpoint"
 	kindIndex      = "partition index"
+	kindBounds     = "partition bounds"
 	kindMetastore  = "metastore"
 	kindOther      = "other names"
 )
 
-var fileKinds = []string{kindIngress, kindCheckpoint, kindAhead, kindOffset, kindLog, kindIndex, kindDir, kindMetastore, kindOther}
+var fileKinds = []string{kindIngress, kindCheckpoint, kindAhead, kindOffset, kindLog, kindIndex, kindBounds, kindDir, kindMetastore, kindOther}
 
 // FileKind names the kind of file or directory that a path of a node is of, for the table of faults and operations.
 func FileKind(path string) string {
@@ -33,6 +38,8 @@ func FileKind(path string) string {
 		return kindLog
 	case strings.Contains(path, "/topics/") && strings.Contains(base, ".idx"):
 		return kindIndex
+	case strings.Contains(path, "/topics/") && base == segment.BoundsFile:
+		return kindBounds
 	case isPartitionDir(path):
 		return kindDir
 	case strings.Contains(path, "/meta"):
