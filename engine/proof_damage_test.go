@@ -258,27 +258,6 @@ type exemption struct {
 
 var exemptions = []exemption{
 	{
-		// A partition log has no mark of its end: what follows the last intact frame is a torn write, which is cut and told
-		// (segment.Recovered.TailCut), and the high watermark is where the frames end. The end of the
-		// file lost, or a bit in a length of the last frame, looks the same; nothing before the cut is touched. That the file was rewritten
-		// from its middle on, by zeros for example, looks like one large torn frame.
-		"end of the newest segment of a partition",
-		func(c opened) bool {
-			if c.other != "" {
-				return len(c.moved) == 0 && c.only(func(at place) bool { return c.beyondCut(c.path, at) || c.beyondCut(c.other, at) })
-			}
-			key, newest := c.newest(c.path)
-			if c.path != newest || len(c.moved) > 0 {
-				return false
-			}
-			cut := c.found.hw[key]
-			if strings.HasPrefix(c.what, "byte") && (cut < c.lastFrame() || !c.inLengths()) {
-				return false // one byte costs one frame, and one of a message is known for what it is
-			}
-			return c.only(func(at place) bool { return at.Key == key && at.Offset >= cut })
-		},
-	},
-	{
 		// The last frame of the ingress log that is above the checkpoint, for the same reason, and the frames from a sector of
 		// zeros on, which a write leaves that was not completed. Told as wal.TailCut, but for a file that ends between two
 		// frames. Everything else is refused.
@@ -316,16 +295,6 @@ var exemptions = []exemption{
 		},
 	},
 	{
-		// A missing oldest segment is what retention leaves: the consumer jumps, which is told (FrontierJumped).
-		"oldest segments of a partition are missing",
-		func(c opened) bool {
-			return kindOf(c.path) == "*.log" && c.what == "removed" &&
-				c.only(func(at place) bool {
-					return at.Offset < c.base(c.path)+c.records(c.path) && at.Offset >= c.base(c.path) && at.Key == c.key(c.path)
-				})
-		},
-	},
-	{
 		// Frames of a partition log say their offset, not their partition. Where two partitions have frames of one layout, and
 		// messages that differ in one sector only, exchanging that sector makes each the other's frame.
 		"sectors of two partitions exchanged",
@@ -338,13 +307,18 @@ var exemptions = []exemption{
 		},
 	},
 	{
-		// Frames of a partition log say their offset, not their partition. A file put over another one is served as what
-		// its frames say, as far as they continue the chain; what it replaced is gone. Under a name that does not fit its first
-		// frame it is cut as a torn end.
-		"segment overwritten by another file",
+		// Frames of a partition log say their offset, not their partition, and of a sealed segment no more is verified than is read.
+		// Another file put over it is served as what its frames say. Of the newest segment the bounds tell.
+		"sealed segment overwritten by another file",
 		func(c opened) bool {
 			to, ok := strings.CutPrefix(c.what, "copied to ")
-			return ok && kindOf(to) == "*.log" && c.files[to] != nil && c.only(func(at place) bool { return at.Key == c.key(to) && at.Offset >= c.base(to) })
+			if !ok || kindOf(to) != "*.log" || c.files[to] == nil {
+				return false
+			}
+			_, newest := c.newest(to)
+			return to != newest && c.only(func(at place) bool {
+				return at.Key == c.key(to) && at.Offset >= c.base(to) && at.Offset < c.base(newest)
+			})
 		},
 	},
 }

@@ -293,6 +293,8 @@ func (x *inspector) single(d vfs.Dir, info vfs.Info) (*Node, error) {
 		x.journalFile(n, x.slurp(d, n))
 	case KindIndex:
 		x.indexFile(d, n)
+	case KindBounds:
+		x.boundsFile(d, n, owner{})
 	case KindClean:
 		x.cleanMarkFile(d, n)
 	case KindLock:

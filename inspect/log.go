@@ -86,6 +86,7 @@ func (l *logScan) frame() (ok bool, cause, err error) {
 	l.seg.Zstd += int64(count(h.Codec == record.CodecZstd))
 	l.at += h.Size()
 	l.next = h.Next()
+	l.seg.lastNext, l.seg.lastCRC = h.Next(), h.CRC
 	return true, nil, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"narad/committer"
+	"narad/segment"
 	"narad/vfs"
 )
 
@@ -24,6 +25,7 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 		p.Oldest, p.HighWatermark = bases[0], newest
 	}
 	var ahead, offset *Node
+	var bounds *segment.StoredBounds
 	stamp := int64(math.MinInt64)
 	at, unread := 0, x.report.Totals.Unread
 	for _, e := range entries {
@@ -36,6 +38,8 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 			at++
 		case c.Kind == KindIndex:
 			x.successor(c, x.indexFile(d, c), newest)
+		case c.Kind == KindBounds:
+			bounds = x.boundsFile(d, c, o)
 		case c.Kind == KindAhead:
 			ahead = c
 			x.aheadFile(d, c, o)
@@ -51,6 +55,7 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 			"The broker refuses every call to this partition, until the log is restored or the file clean is removed.", adviceLost)
 	}
 	if x.report.Totals.Unread == unread {
+		x.bounded(n, bounds, p)
 		x.settled(d, n, ahead, offset, o)
 	}
 	x.partitionSummary(n)

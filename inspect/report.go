@@ -90,6 +90,7 @@ const (
 	KindCheckpoint   Kind = "wal_checkpoint"
 	KindLog          Kind = "log_segment"
 	KindIndex        Kind = "log_index"
+	KindBounds       Kind = "log_bounds"
 	KindAhead        Kind = "consumer_ahead"
 	KindOffset       Kind = "consumer_offset"
 	KindIncarnation  Kind = "incarnation"
@@ -115,6 +116,7 @@ type Node struct {
 	WAL        *WALSegment `json:"wal_segment,omitempty"`
 	Ingress    *Ingress    `json:"ingress,omitempty"`
 	Log        *LogSegment `json:"log_segment,omitempty"`
+	Bounds     *LogBounds  `json:"log_bounds,omitempty"`
 	Partition  *Partition  `json:"partition,omitempty"`
 	Ahead      *AheadFile  `json:"consumer_ahead,omitempty"`
 	Frontier   *int64      `json:"frontier,omitempty"` // consumer.offset, when it counts
@@ -169,6 +171,16 @@ type LogSegment struct {
 	Gaps     []Gap `json:"gaps,omitempty"` // these offsets, at most the first hundred runs
 	OldestMs int64 `json:"oldest_ms,omitempty"`
 	NewestMs int64 `json:"newest_ms,omitempty"`
+
+	lastNext int64 // offset after the last frame that was accepted
+	lastCRC  uint32
+}
+
+// LogBounds is how far a partition's log durably goes, at least.
+type LogBounds struct {
+	Oldest    int64  `json:"oldest"`               // where it begins
+	End       int64  `json:"end"`                  // one beyond the last offset
+	LastFrame string `json:"last_frame,omitempty"` // checksum of the frame that ends there, hexadecimal; absent: not known
 }
 
 // Gap is the offsets [From, To) that no intact frame holds.

@@ -81,7 +81,7 @@ var kindText = map[Kind]string{
 	KindWAL: "segment of the ingress log", KindCheckpoint: "checkpoint of the ingress log", KindLog: "segment of a partition's log",
 	KindAhead: "consumer state of a partition", KindOffset: "consumer state of a partition, for operators and older releases",
 	KindIncarnation: "incarnation of a topic", KindSnapshot: "snapshot of the metastore", KindJournal: "journal of the metastore",
-	KindIndex: "index of a log segment", KindClean: "mark of a graceful stop", KindLock: "lock of a data directory", KindPassword: "password of the user root", KindLeftover: "leftover", KindOther: "file of another release",
+	KindIndex: "index of a log segment", KindBounds: "bounds of a partition's log", KindClean: "mark of a graceful stop", KindLock: "lock of a data directory", KindPassword: "password of the user root", KindLeftover: "leftover", KindOther: "file of another release",
 }
 
 // file writes what one file holds.

@@ -94,6 +94,8 @@ func kindOfFile(name string) Kind {
 	switch name {
 	case checkpointName:
 		return KindCheckpoint
+	case segment.BoundsFile:
+		return KindBounds
 	case aheadName:
 		return KindAhead
 	case offsetName:
@@ -256,6 +258,58 @@ func (x *inspector) indexFile(d vfs.Dir, n *Node) *segment.Index {
 	}
 	n.Summary = fmt.Sprintf("index of the offsets %d to %d, %s", index.Base, index.End-1, plural(int64(len(index.Entries)), "entry", "entries"))
 	return &index
+}
+
+// boundsFile looks at the bounds of a partition's log. What does not count proves nothing and is no damage. The identity is
+// that of the first cell that can be read, when the partition's own is not known.
+func (x *inspector) boundsFile(d vfs.Dir, n *Node, o owner) *segment.StoredBounds {
+	b := x.slurp(d, n)
+	if b == nil {
+		return nil
+	}
+	identity := o.identity()
+	if !o.known {
+		for at := 0; at <= segment.BoundsCellAt && at < len(b); at += segment.BoundsCellAt {
+			if cell, err := segment.ParseBounds(b[at:]); err == nil {
+				identity = cell.Identity
+				break
+			}
+		}
+	}
+	s := segment.CombineBounds(b, identity)
+	for i, err := range s.Cells {
+		if err != nil && len(b) > 0 {
+			x.note(n, int64(i*segment.BoundsCellAt), "bounds-ignored", fmt.Sprintf("cell %d does not count: %v", i, err), "None: the broker writes it anew.")
+		}
+	}
+	if !s.Found {
+		n.Summary = "bounds that do not count"
+		return nil
+	}
+	n.Summary = fmt.Sprintf("the log begins at offset %d and ended before offset %d or later", s.Oldest, s.End)
+	n.Bounds = &LogBounds{Oldest: s.Oldest, End: s.End}
+	if s.HasCRC {
+		n.Bounds.LastFrame = fmt.Sprintf("%08x", s.CRC)
+	}
+	return &s
+}
+
+// bounded holds the log of a partition against its bounds, as a start does.
+func (x *inspector) bounded(n *Node, s *segment.StoredBounds, p *Partition) {
+	const effect = "The broker refuses every call to this partition, until the log is restored or the file bounds is removed."
+	switch {
+	case s == nil:
+	case p.Oldest > s.Oldest:
+		x.damage(n, -1, 0, "log-oldest-missing", fmt.Sprintf("the log began at offset %d and begins at %d now", s.Oldest, p.Oldest), effect, adviceLost)
+	case p.HighWatermark < s.End:
+		x.damage(n, -1, 0, "log-end-missing", fmt.Sprintf("the log durably ended before offset %d and ends before %d now", s.End, p.HighWatermark), effect, adviceLost)
+	case s.HasCRC:
+		for _, c := range n.Children {
+			if c.Log != nil && !c.Log.Sealed && c.Log.lastNext == s.End && c.Log.lastCRC != s.CRC {
+				x.damage(c, c.Log.End, 0, "log-other-frame", fmt.Sprintf("the frame that ends before offset %d has checksum %08x, the one that was committed there had %08x", s.End, c.Log.lastCRC, s.CRC), effect, adviceLost)
+			}
+		}
+	}
 }
 
 // successor reports an index of the newest segment, or of one behind it: it was made when there was a later one.
