@@ -26,6 +26,18 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
+// BenchmarkBounds is what a commit pays for saying how far it came: to be compared with BenchmarkCommit.
+func BenchmarkBounds(b *testing.B) {
+	dir, _ := realDir(b)
+	l := open(b, dir.Dir, Options{})
+	commit(b, l, 0, recs(0, 1, 1000)...)
+	b.ReportAllocs()
+	for end := int64(2); b.Loop(); end++ {
+		l.bounds.reach(end, true, 1)
+	}
+	l.bounds.now.End, l.bounds.late = 1, false
+}
+
 // BenchmarkCommitParallel commits one record each from many callers, who share syncs.
 func BenchmarkCommitParallel(b *testing.B) {
 	dir, _ := realDir(b)

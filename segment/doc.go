@@ -1,7 +1,7 @@
 // Package segment is the partition log: an append-only sequence of records in segment files, of which a
 // prefix, everything below the high watermark, is stored, synced, verified and visible.
 //
-// It owns the files %020d.log (and %020d.log.tmp while one is created) and %020d.idx in a partition's directory and
+// It owns the files %020d.log (and %020d.log.tmp while one is created), %020d.idx and bounds in a partition's directory and
 // touches no other file there. It knows nothing of leases, consumers or topics.
 //
 // # Invariants
@@ -24,6 +24,8 @@
 //	G8  Commit times never decrease from one offset to the next.
 //	G9  What retention removed is a prefix: the offsets of the log are one range [oldest, high watermark), also after a
 //	    crash in the middle of a removal. An offset that went answers FloorError, never damage.
+//	G10 What the file bounds says was durable before it was written: a log that reaches less far when it is opened, or has
+//	    another frame there, was damaged, and is refused. No crash, and no commit or sync that failed, leaves that.
 //
 // # Files
 //
@@ -31,13 +33,15 @@
 //	00000000000000004711.log    frames of the offsets [4711, 9000)     sealed, immutable
 //	00000000000000009000.log    frames from offset 9000 on             active
 //	00000000000000000000.idx    where frames begin in [0, 4711)        hint, drawn in index.go
+//	bounds                      the log begins at 0 or later and        two cells, drawn in bounds.go
+//	                            ended before 9321 or later
 //
 // The name of a file is the offset of its first record, and a sealed file ends at the offset that names its
 // successor. The contents are frames back to back from byte 0, without header or footer; package record
 // draws the frame and the record inside it, and says what the checksums cover. A segment is begun before the
 // commit that finds the active one at Options.SegmentBytes or more, so a file can exceed that by one commit.
 //
-// No file holds the oldest offset either: it is the name of the oldest file. When retention has removed every record, an
+// The oldest offset is the name of the oldest file, and not below that in bounds. When retention has removed every record, an
 // empty file is left that is named by the next offset.
 //
 // No file holds the high watermark. It is recomputed when the log is opened, after a sync, from the end of
@@ -51,7 +55,7 @@
 //	sync       from here the frame survives
 //	read back  compares and verifies; catches a wrong place, a short write and damaged memory, not a lying
 //	           disk, because the answer normally comes from the page cache
-//	… then once for all frames: raise the high watermark (the commit point for readers), tell, return
+//	… then once for all frames: write how far this is into bounds, without a sync; raise the high watermark (the commit point for readers), tell, return
 //
 // Recovery after any of them keeps every intact frame: records that were stored but never answered for
 // become visible, and their sender may send them again. A commit that fails without a failed sync is cut off
@@ -61,18 +65,19 @@
 // empty. Empty, it is kept for the offset in its name, and before its first frame is written a new file is
 // renamed over it and the directory synced, because the sync that its creator made may have failed.
 //
-// Open: scan the newest file with all checksums; cut what follows the last intact frame, unless it is a
+// Open: scan the newest file with all checksums; hold its end against bounds; cut what follows the last intact frame, unless it is a
 // frame of full length that can only have been whole once: that becomes a gap; write the last frame over itself (it may be in the page cache only, and even look
 // clean there after a sync that failed), sync, sync the directory; only then set the high watermark. Every
 // step may be interrupted and repeated. Open costs one segment, whatever the log holds. When damage is
 // followed by intact frames nothing is cut: the offsets between become a gap. What no crash leaves is refused with a
-// DamageError, and nothing is changed: an intact frame in the wrong place, and an index of the newest segment, which says that
-// there was a later one.
+// DamageError, and nothing is changed: an intact frame in the wrong place, an index of the newest segment, which says that
+// there was a later one, and a log that ends before its bounds, begins behind them, or has another frame at their end. Bounds that
+// are missing, torn or older, as after a power failure, prove nothing. To accept a loss the file bounds is removed.
 //
-// Retain, for each segment, oldest first: take it out of memory and raise the oldest offset; unlink; sync the directory;
-// only then the next one. A crash in between leaves a contiguous end of the log. What was not synced may come back, with
-// the records as they were, and goes again. Only after a directory sync that failed, and that the file system then forgot,
-// can a segment come back whose successor is gone: the offsets between read as damage until the next Retain.
+// Retain: take the oldest segments out of memory and raise the oldest offset; write that into both cells of bounds and sync it, or,
+// when that fails, remove the file durably. Then for each segment, oldest first: unlink; sync the directory; only then the next
+// one. What comes back after a crash lies below the oldest offset of the bounds, and goes when the log is opened, after these
+// were synced once more.
 //
 // An index file is written when its segment is sealed, or first walked, and never synced. Torn, stale or missing, it costs a
 // walk.
@@ -91,6 +96,7 @@
 //	scan.go     walk over frames, search for intact ones after damage
 //	read.go     Read, open files, lazy indexes, decoding
 //	cache.go    decoded blocks
+//	bounds.go   how far the log durably goes
 //	index.go    index files of sealed segments
 //	retain.go   Retain, Peek
 //	event.go    what a listener is told

@@ -37,6 +37,12 @@ func (n *Node) MayRot(key engine.Key, from, to int64) bool {
 	return open
 }
 
+// IsVisible reports whether an offset is below the high watermark.
+func (n *Node) IsVisible(key engine.Key, offset int64) bool {
+	p := n.parts[key]
+	return p != nil && offset < p.model.HW
+}
+
 // IsRotten reports whether an offset was damaged.
 func (n *Node) IsRotten(key engine.Key, offset int64) bool {
 	p := n.parts[key]

@@ -32,6 +32,7 @@ var points = []string{
 	"segment: commit failed, cut, not synced",
 	"segment: commit failed, not cut",
 	"segment: created, name not synced",
+	"segment: oldest offset raised, files still there",
 	"segment: read back, not visible",
 	"segment: recovered, not synced",
 	"segment: renamed, name not synced",

@@ -51,8 +51,8 @@ type storedFrame struct {
 	ids      []int // of the messages in it
 }
 
-// rotOne damages one frame of a partition that holds something which is not settled yet. The newest frame is spared: nobody could
-// tell damage to it from a torn write, which a restart cuts off.
+// rotOne damages one frame of a partition that holds something which is not settled yet. The newest confirmed frame is spared, and
+// what comes after it: a power loss may leave it the last one, and nobody could tell damage to its lengths from a torn write.
 func (n *node) rotOne(key engine.Key) {
 	r := n.run
 	frames, err := framesOf(n.m.Disk(), key)
@@ -60,11 +60,11 @@ func (n *node) rotOne(key engine.Key) {
 		r.w.Fail(fmt.Errorf("workload: frames of %v: %w", key, err))
 		return
 	}
-	if len(frames) > 0 {
-		frames = frames[:len(frames)-1]
-	}
 	var able []storedFrame
-	for _, f := range frames {
+	for i, f := range frames {
+		if i+1 == len(frames) || !n.check.IsVisible(key, frames[i+1].base) {
+			break
+		}
 		if n.check.MayRot(key, f.base, f.base+int64(len(f.ids))) {
 			able = append(able, f)
 		}
