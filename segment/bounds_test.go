@@ -235,7 +235,7 @@ func TestBoundsAtARottenFrame(t *testing.T) {
 	commit(t, l, 2, rec(2, 100))
 }
 
-// A file that is missing, older, damaged or of another log proves nothing, and is made good. A cell that is damaged leaves the
+// a file that is missing, older, damaged or of another log proves nothing, and is made good. A cell that is damaged leaves the
 // other one.
 func TestBoundsThatProveNothing(t *testing.T) {
 	dir, _ := memDir(t)
