@@ -13,6 +13,7 @@ import (
 	"narad/committer"
 	"narad/env"
 	"narad/inflight"
+	"narad/segment"
 	"narad/sim"
 	"narad/sim/disk"
 	"narad/vfs"
@@ -183,6 +184,7 @@ func (l *lab) withGap(o Options) (oldest int64) {
 	for _, name := range names[:len(names)-2] {
 		require.NoError(l.t, dir.Remove(name))
 	}
+	require.NoError(l.t, dir.Remove(segment.BoundsFile)) // as after retention
 	require.NoError(l.t, dir.Sync())
 	_, err := fmt.Sscanf(names[len(names)-2], "%d.log", &oldest)
 	require.NoError(l.t, err)
