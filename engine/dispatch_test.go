@@ -284,6 +284,8 @@ func TestWantedTopicGathersNoFurther(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
 		l.topic(TopicSpec{Name: "t", Partitions: 2})
+		l.sendTo(0, 1) // opens the log
+		l.sleep(time.Second)
 		l.sendTo(0, 3) // one after the other: the last two gather
 		l.call(func(e *Engine) {
 			e.env.Sleep(2 * time.Millisecond)
@@ -295,7 +297,7 @@ func TestWantedTopicGathersNoFurther(t *testing.T) {
 			e.env.Sleep(10 * time.Millisecond)
 			require.Zero(t, topic.gathering.Load())
 		})
-		require.Len(t, l.dispatchedTo(0), 3)
+		require.Len(t, l.dispatchedTo(0), 4)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"narad/env"
 	"narad/inflight"
 	"narad/internal/cleanmark"
+	"narad/segment"
 	"narad/sim"
 	"narad/vfs"
 	"narad/wal"
@@ -445,7 +446,14 @@ func TestConsumerStateBeyondTheLog(t *testing.T) {
 	require.NoError(t, e.Close())
 	require.NoError(t, os.Remove(filepath.Join(dir, "topics", "t", "p00000", fmt.Sprintf("%020d.log", 0))))
 
-	e = openReal(t, dir) // the graceful stop said how far the log went
+	e = openReal(t, dir) // the bounds of the log say how far it went
+	var short *segment.DamageError
+	_, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: 0})
+	require.ErrorAs(t, err, &short)
+	require.NoError(t, e.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, "topics", "t", "p00000", segment.BoundsFile)))
+
+	e = openReal(t, dir) // and so did the graceful stop
 	var damaged *CorruptError
 	_, err = e.Consume(&ConsumeRequest{Topic: "t", Partition: 0})
 	require.ErrorAs(t, err, &damaged)

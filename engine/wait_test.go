@@ -126,7 +126,7 @@ func TestCancelMeetsHandOver(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
 		l.topic(one(0))
-		for range 300 {
+		for range 1000 {
 			req, answer := l.waiting(AnyPartition, 20*time.Second)
 			l.start(func(*Engine) {
 				l.sleep(l.w.Duration(0, 20*time.Millisecond))
