@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		Cluster: Cluster{NodeID: "node-1", Addr: ":7943", SnapshotThreshold: 8192, SnapshotInterval: 2 * time.Minute, TrailingLogs: 10240},
 		Storage: Storage{
 			DataDir: "data", Codec: "none", CompressionLevel: "fastest", IdleEviction: 30 * time.Minute, ColdWalk: 5 * time.Minute,
-			CommitInterval: time.Second, WriteoutInterval: 100 * time.Millisecond,
+			CommitInterval: time.Second, WriteoutInterval: 100 * time.Millisecond, WALPrealloc: true,
 		},
 		Topic: Topic{
 			DefaultPartitions: 3, MaxPartitions: 108, DefaultRetentionMs: 604800000, DefaultVisibilityMs: 30000,
