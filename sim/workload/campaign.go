@@ -29,7 +29,8 @@ type Summary struct {
 	Real                time.Duration
 	Simulated           time.Duration
 	Total               Result // counters of all runs, added up
-	WithoutProcessCrash int
+	WithoutProcessCrash int    // of those that did not end early
+	Conceded            int    // ended early: the disk broke a rule that the contract rests on
 
 	lengths             []time.Duration // of the worlds, simulated
 	shortSim, shortReal time.Duration   // of worlds without hours
@@ -134,7 +135,9 @@ func (s *Summary) add(o outcome) {
 	if o.diverged {
 		s.Diverged = append(s.Diverged, r.Seed)
 	}
-	if r.Stats.ProcessCrashes == 0 {
+	if r.Conceded {
+		s.Conceded++
+	} else if r.Stats.ProcessCrashes == 0 {
 		s.WithoutProcessCrash++
 	}
 	s.Total.sum(r)

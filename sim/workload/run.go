@@ -84,6 +84,8 @@ type Result struct {
 	Corrupt                           int // records given up because the disk had rotted
 	RecoveryCrashes                   int
 	Histories, UnknownHistories       int
+
+	Conceded bool // the world ended early, because its disk broke a rule that the contract rests on
 }
 
 // run is one world and what is in it.
@@ -239,7 +241,7 @@ func (r *run) result(o Options, err error) Result {
 	res := Result{
 		Seed: o.Seed, Err: err, Plan: r.plan.String(), Hash: r.w.Hash(), Choices: r.w.Choices(),
 		Simulated: r.w.Now().Sub(0), Stats: r.w.Stats(), Goals: map[string]int{}, Causes: map[string]int{},
-		GracefulStops: r.stops,
+		GracefulStops: r.stops, Conceded: r.over,
 	}
 	res.Tried, res.Accepted, res.Acked, res.Delivered = r.messages.Counts()
 	res.RecoveryCrashes = res.Stats.CrashPhases[phaseRecovery]
