@@ -147,10 +147,12 @@ func TestClientLeaves(t *testing.T) {
 	c, r := p.ask(fmt.Sprintf("POST /v1/topics HTTP/1.1\r\nHost: x\r\nX-Narad-Client: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	resp, _ := answer(t, r)
 	require.Equal(t, 201, resp.StatusCode)
-	for range 20 { // some leave before, some while it is handed over
+	for range 20 {
 		gone, _ := p.ask("GET /v1/topics/orders/consume?wait=10s HTTP/1.1\r\nHost: x\r\n\r\n")
-		go gone.Close()
+		gone.Close()
 	}
+	// What is written to a socket before the news of its end arrived counts as delivered; so the news must have arrived.
+	p.awaitInFlight(0)
 	_, err := io.WriteString(c, produceHello)
 	require.NoError(t, err)
 	resp, _ = answer(t, r)

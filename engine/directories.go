@@ -140,11 +140,15 @@ func (e *Engine) syncTopics() error {
 func (e *Engine) adoptTopic(info Topic) error {
 	id, err := e.incarnationAt(info.Name)
 	if err != nil || id != info.ID {
-		if next, nerr := e.incarnationAt(nextName(info)); nerr == nil && next == info.ID {
+		next, nerr := e.incarnationAt(nextName(info))
+		switch {
+		case nerr == nil && next == info.ID:
 			if err := e.place(info); err != nil {
 				return fmt.Errorf("topic %s: complete a purge: %w", info.Name, err)
 			}
 			id, err = info.ID, nil
+		case nerr != nil && !errors.Is(nerr, fs.ErrNotExist): // a disk that does not answer is no missing directory
+			return fmt.Errorf("topic %s: whether a purge is to be completed cannot be read: %w", info.Name, nerr)
 		}
 	}
 	switch {

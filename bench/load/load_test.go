@@ -33,7 +33,7 @@ func host(t *testing.T, spoil func(http.Handler) http.Handler) *Server {
 
 // brief is short; nothing is judged by its figures.
 func brief(m Mode) Spec {
-	return Spec{Mode: m, Clients: 4, Size: 200, Partitions: 3, Duration: 100 * time.Millisecond, Messages: 200}
+	return Spec{Mode: m, Clients: 4, Size: 200, Partitions: 3, Duration: 400 * time.Millisecond, Messages: 200}
 }
 
 func clean(t *testing.T, r Result) {

@@ -27,7 +27,7 @@ func table(s workload.Summary, c workload.Campaign) string {
 	row("speed", "%.0f seeds a minute, %d at a time; half of the worlds are shorter than %v of simulated time", float64(s.Seeds)/s.Real.Minutes(), workers(c), s.Median().Round(100*time.Millisecond))
 	row("scheduler", "%d steps, %.2f million a second, %d starvations", x.Stats.Steps, float64(x.Stats.Steps)/s.Real.Seconds()/1e6, x.Stats.Starved)
 	row("process crashes", "%d; seeds without one: %d", x.Stats.ProcessCrashes, s.WithoutProcessCrash)
-	row("ended by a disk that lies", "%d seeds", s.Conceded)
+	row("disks that lied", "%d seeds ended early", s.Conceded)
 	row("power losses", "%d", x.Stats.PowerLosses)
 	row("crashes in recovery", "%d", x.RecoveryCrashes)
 	row("graceful stops", "%d", x.GracefulStops)

@@ -26,8 +26,10 @@ func (n *node) failedChange(err error) change {
 	switch {
 	case err == nil || !n.troubled || !ioError(err) && !errors.Is(err, engine.ErrNotPlaced):
 		return changeWent
-	case failed && !latched:
-		n.restartLater()
+	case failed: // which of those that meet this failure was being made does not show: their answers may overtake each other
+		if !latched {
+			n.restartLater()
+		}
 		return changeInDoubt
 	}
 	return changeRefused
