@@ -108,7 +108,9 @@ func (c *Committer) writeout(p *part) {
 	if synced {
 		c.env.Point("committer: window written, not synced")
 		flushed, err = syncFile(f)
-		c.env.Point("committer: window synced, not flipped")
+		if err == nil { // after a failed sync there is nothing that a crash could interrupt, and what it left is told at once
+			c.env.Point("committer: window synced, not flipped")
+		}
 	}
 	c.giveBack(p, f)
 	if err == nil && !flushed {
