@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"narad/internal/testprog"
 )
 
 func stories(t *testing.T) []Story {
@@ -107,29 +108,7 @@ func storyOf(t *testing.T, name string) Story {
 // patienceWithProcess bounds every wait for the program; nothing is judged by it but a hang.
 const patienceWithProcess = 60 * time.Second
 
-// program is the command, built once a run.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "narad-conformance-")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	path := filepath.Join(dir, "narad")
-	if out, err := exec.Command("go", "build", "-o", path, "narad/cmd/narad").CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return path, nil
-})
-
-var built string
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testprog.Main(m) }
 
 // process is a running server.
 type process struct {
@@ -143,7 +122,7 @@ type process struct {
 // start runs "narad serve" on a free port, in a directory of its own.
 func start(t *testing.T, env ...string) *process {
 	t.Helper()
-	path, err := program()
+	path, err := testprog.Narad()
 	require.NoError(t, err)
 	return startCommand(t, exec.Command(path, "serve", "--addr", "127.0.0.1:0", "--data-dir", "data"), env...)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"narad/internal/testprog"
 )
 
 // openServer starts the program without security.
@@ -117,7 +119,7 @@ func TestStop(t *testing.T) {
 // A disk that takes no more: produce is 500 until the restart, and consume and ack go on.
 func TestProduceFailed(t *testing.T) {
 	t.Parallel()
-	path, err := program()
+	path, err := testprog.Narad()
 	require.NoError(t, err)
 	// No file may grow beyond 4 MiB (ulimit counts KiB here): the ingress log is the first to hit that.
 	p := startCommand(t, exec.Command("bash", "-c", `ulimit -f 4096; exec "$0" serve --addr 127.0.0.1:0 --data-dir data`, path), "NARAD_SECURITY_ENABLED=false")

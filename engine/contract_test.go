@@ -3,8 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -480,23 +478,7 @@ func TestPumpCannotRead(t *testing.T) {
 // an offset that was skipped as corrupt and lies above the frontier at a restart is skipped again, and counted again: what is
 // counted is skips, not offsets.
 func TestSkipsAreCountedAgain(t *testing.T) {
-	dir := t.TempDir()
-	e := openReal(t, dir)
-	_, err := e.CreateTopic(one(time.Minute))
-	require.NoError(t, err)
-	for i := range 3 {
-		require.NoError(t, e.Produce(Message{Topic: "t", Payload: fmt.Append(nil, "message ", i)}))
-		require.Eventually(t, func() bool {
-			s, err := e.Stats("t")
-			return err == nil && s[0].HighWatermark == int64(i+1)
-		}, 10*time.Second, time.Millisecond)
-	}
-	require.NoError(t, e.Close())
-	file := filepath.Join(dir, "topics", "t", "p00000", fmt.Sprintf("%020d.log", 0))
-	raw, err := os.ReadFile(file)
-	require.NoError(t, err)
-	raw[strings.Index(string(raw), "message 1")] ^= 1
-	require.NoError(t, os.WriteFile(file, raw, 0o600))
+	dir := rottenMiddle(t, one(time.Minute))
 	for range 2 {
 		var skipped []int64
 		e, err := Open(dir, Options{Listener: func(v Event) {

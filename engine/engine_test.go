@@ -382,12 +382,13 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, Options{CommitInterval: time.Minute}.Validate(), "CFG-01")
 }
 
-// LOG-11, LOG-12, INF-35: a record that can never be read costs itself, its neighbours are delivered, and the frontier
-// passes it.
-func TestCorruptRecordIsSkipped(t *testing.T) {
-	dir := t.TempDir()
+// rottenMiddle returns a data directory whose topic t holds three messages in partition 0, each of its own commit, the second of
+// which has rotted.
+func rottenMiddle(t *testing.T, spec TopicSpec) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	e := openReal(t, dir)
-	_, err := e.CreateTopic(TopicSpec{Name: "t", Partitions: 1})
+	_, err := e.CreateTopic(spec)
 	require.NoError(t, err)
 	for i := range 3 { // one commit each: wait until it is visible
 		require.NoError(t, e.Produce(Message{Topic: "t", Payload: fmt.Append(nil, "message ", i)}))
@@ -402,9 +403,15 @@ func TestCorruptRecordIsSkipped(t *testing.T) {
 	require.NoError(t, err)
 	raw[strings.Index(string(raw), "message 1")] ^= 1
 	require.NoError(t, os.WriteFile(file, raw, 0o600))
+	return dir
+}
 
+// LOG-11, LOG-12, INF-35: a record that can never be read costs itself, its neighbours are delivered, and the frontier
+// passes it.
+func TestCorruptRecordIsSkipped(t *testing.T) {
+	dir := rottenMiddle(t, TopicSpec{Name: "t", Partitions: 1})
 	var skipped []int64
-	e, err = Open(dir, Options{Listener: func(v Event) {
+	e, err := Open(dir, Options{Listener: func(v Event) {
 		if s, ok := v.(CorruptSkipped); ok {
 			skipped = append(skipped, s.Offset)
 		}

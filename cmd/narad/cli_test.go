@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"narad/internal/testprog"
+
 	"narad/config"
 	"narad/engine"
 	"narad/server"
@@ -119,7 +121,7 @@ func TestSubEnds(t *testing.T) {
 	s := served(t)
 	require.Equal(t, 0, narad("", s, "topic", "add", "orders", "--visibility=1h").status)
 	require.Equal(t, 0, narad("", s, "pub", "orders", "printed").status)
-	path, err := binary()
+	path, err := testprog.Narad()
 	require.NoError(t, err)
 	cmd := exec.Command(path, s, "sub", "orders", "--raw")
 	out, err := cmd.StdoutPipe()
@@ -237,7 +239,7 @@ func TestHelpAndVersion(t *testing.T) {
 // endsWith runs the server command to its end, in dir, and returns its status and what it said.
 func endsWith(t *testing.T, dir string, args ...string) (int, string) {
 	t.Helper()
-	path, err := binary()
+	path, err := testprog.Narad()
 	require.NoError(t, err)
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
@@ -375,7 +377,7 @@ func TestCloseFails(t *testing.T) {
 
 // The development server is what the manual says: loopback, text logs, data below the home directory.
 func TestDevelopmentServer(t *testing.T) {
-	path, err := binary()
+	path, err := testprog.Narad()
 	require.NoError(t, err)
 	home := t.TempDir()
 	cmd := exec.Command(path, "server", "start", "--dev", "--port=0")

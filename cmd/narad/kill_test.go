@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/client"
+	"narad/internal/testprog"
 	"narad/internal/torture"
 )
 
@@ -32,7 +33,7 @@ func TestKill(t *testing.T) {
 		kills, err = strconv.Atoi(text)
 		require.NoError(t, err)
 	}
-	path, err := binary()
+	path, err := testprog.Narad()
 	require.NoError(t, err)
 	v, err := torture.Run(t.Context(), torture.Config{
 		Binary: path, Dir: t.TempDir(), Seed: uint64(time.Now().UnixNano()), Kills: kills, Topics: 1, Partitions: 3, Producers: 3, Consumers: 5, Window: killUndone,

@@ -1,50 +1,20 @@
 package main
 
 import (
-	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"narad/client"
+	"narad/internal/testprog"
 	"narad/internal/torture"
 )
 
 // patience bounds every wait for something that must happen; nothing is judged by it but a hang.
 const patience = torture.Patience
 
-// binary returns the narad command, built once a test run. NARAD_BINARY names one to use instead.
-var binary = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("NARAD_BINARY"); path != "" {
-		return path, nil
-	}
-	dir, err := os.MkdirTemp("", "narad-test-")
-	if err != nil {
-		return "", err
-	}
-	builtIn = dir
-	path := filepath.Join(dir, "narad")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", errors.New(string(out))
-	}
-	return path, nil
-})
-
-var builtIn string
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if builtIn != "" {
-		os.RemoveAll(builtIn)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testprog.Main(m) }
 
 // process is a running server of one test.
 type process struct {
@@ -62,7 +32,7 @@ func start(t *testing.T, dir string, more ...string) *process {
 // startWith is start with an environment.
 func startWith(t *testing.T, dir string, env []string, more ...string) *process {
 	t.Helper()
-	path, err := binary()
+	path, err := testprog.Narad()
 	require.NoError(t, err)
 	p, err := torture.Start(path, dir, env, more...)
 	require.NoError(t, err)

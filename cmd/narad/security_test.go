@@ -13,12 +13,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"narad/internal/testprog"
 )
 
 // cli runs the real command against a process, with an environment of its own and lines on the standard input.
 func (p *process) cli(stdin string, args ...string) result {
 	p.t.Helper()
-	path, err := binary()
+	path, err := testprog.Narad()
 	require.NoError(p.t, err)
 	cmd := exec.Command(path, append([]string{"--server=http://" + p.addr}, args...)...)
 	cmd.Env = []string{"NARAD_CONFIG_DIR=" + p.t.TempDir()}

@@ -50,6 +50,7 @@ sim/check, sim/shrink < sim/workload # worlds to break the engine in; production
 sim/workload < sim/report # reports show runs; no run depends on being shown
 engine, sim/model, sim/recorder < sim/realfs # lives of an engine on real files; worlds know nothing of it
 client, sim/model < internal/torture # clients of a real server and the queue that it must be like; whose server does not matter
+NONE < internal/testprog # tests build the program, they do not import it
 NONE < sim/mutants # mutants are patches of text, planted by building elsewhere
 sim/workload, sim/shrink, sim/report, sim/mutants, sim/realfs, internal/torture < cmd/narad-sim # the simulator's program contains no server
 
@@ -78,6 +79,7 @@ sim # reports a stuck world on the terminal of the run
 sim/mutants # builds and runs mutated programs
 sim/realfs # real directories
 internal/torture # starts and kills processes
+internal/testprog # builds a program
 `
 
 type layer struct {
