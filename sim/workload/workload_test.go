@@ -36,6 +36,11 @@ func TestSameSeedSameWorld(t *testing.T) {
 	require.NotEqual(t, first.Hash, Run(Options{Seed: 101}).Hash)
 }
 
+// A failed sync of a window took its pages along, and a crash at once hid the failure from INV-08's check.
+func TestCrashBehindAFailedSync(t *testing.T) {
+	require.NoError(t, Run(Options{Seed: 2078700524}).Err)
+}
+
 // The recorded choices of a world are the world.
 func TestReplayFromChoices(t *testing.T) {
 	first := Run(Options{Seed: 7, Record: true})
