@@ -206,17 +206,24 @@ var bufferPools [bufferMaxBits - bufferMinBits + 1]sync.Pool
 
 // buffer returns an empty buffer with room for at least size bytes. It ends with the exchange.
 func (x *exchange) buffer(size int64) []byte {
-	class := max(bits.Len64(uint64(max(size, 1)-1)), bufferMinBits)
-	if class > bufferMaxBits {
+	if size > 1<<bufferMaxBits {
 		return make([]byte, 0, size)
 	}
+	b := takeBuffer(size)
+	x.held = append(x.held, b)
+	return (*b)[:0]
+}
+
+// takeBuffer returns a buffer with room for at least size bytes, which are at most those of the largest class. It is the caller's
+// until its release.
+func takeBuffer(size int64) *[]byte {
+	class := max(bits.Len64(uint64(max(size, 1)-1)), bufferMinBits)
 	b, ok := bufferPools[class-bufferMinBits].Get().(*[]byte)
 	if !ok {
 		b = new([]byte)
 		*b = make([]byte, 0, 1<<class)
 	}
-	x.held = append(x.held, b)
-	return (*b)[:0]
+	return b
 }
 
 // discard gives a buffer back before the end of the exchange. Nobody may use it any more.

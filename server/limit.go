@@ -50,8 +50,10 @@ func (c *limitedConn) Close() error {
 }
 
 // CloseWrite ends what this side sends and leaves the other direction open. net/http looks for it.
-func (c *limitedConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (c *limitedConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil

@@ -135,26 +135,32 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:       s.opts.IdleTimeout,
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(newLimitedListener(ln, s.opts.MaxConnections)) }()
+	d := newDirect(s, newLimitedListener(ln, s.opts.MaxConnections))
+	failed := make(chan error, 2)
+	go func() { failed <- srv.Serve(d.others) }()
+	go func() { failed <- d.accept() }()
 	select {
 	case err := <-failed:
 		s.stop()
+		d.stop()
+		d.cut()
 		srv.Close()
 		return err
 	case <-ctx.Done():
 	}
 	s.stop()
-	return s.shutDown(srv)
+	return s.shutDown(srv, d)
 }
 
-func (s *Server) shutDown(srv *http.Server) error {
+func (s *Server) shutDown(srv *http.Server, d *direct) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
-	err := srv.Shutdown(ctx)
+	d.stop()
+	err := errors.Join(srv.Shutdown(ctx), d.wait(ctx))
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.opts.Logger.Warn("requests were still in flight at the end of the grace period; their connections were cut",
 			"grace", s.opts.Grace.String())
+		d.cut()
 		return srv.Close()
 	}
 	return err
