@@ -306,21 +306,6 @@ var exemptions = []exemption{
 			})
 		},
 	},
-	{
-		// Frames of a partition log say their offset, not their partition, and of a sealed segment no more is verified than is read.
-		// Another file put over it is served as what its frames say. Of the newest segment the bounds tell.
-		"sealed segment overwritten by another file",
-		func(c opened) bool {
-			to, ok := strings.CutPrefix(c.what, "copied to ")
-			if !ok || kindOf(to) != "*.log" || c.files[to] == nil {
-				return false
-			}
-			_, newest := c.newest(to)
-			return to != newest && c.only(func(at place) bool {
-				return at.Key == c.key(to) && at.Offset >= c.base(to) && at.Offset < c.base(newest)
-			})
-		},
-	},
 }
 
 // only reports whether all lost messages are stored at places for which fits is true.

@@ -79,3 +79,42 @@ func TestBounds(t *testing.T) {
 		})
 	}
 }
+
+// LOG-11: a sealed segment that is not the one its index was made for is damage, as it is for a broker that reads it.
+func TestExchangedSegment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p00000")
+	require.NoError(t, os.Mkdir(path, 0o700))
+	o := segment.Options{SegmentBytes: 300, Identity: 5}
+	l, err := segment.Open(env.OS(), openDir(t, path), o)
+	require.NoError(t, err)
+	for range 8 {
+		_, err := l.Commit([]segment.Record{{Payload: make([]byte, 70)}})
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Close())
+	var b []byte
+	for base := range int64(3) {
+		var w record.FrameWriter
+		w.Reset(b, base, record.CodecNone)
+		w.AddRecord(nil, 1, make([]byte, 70))
+		b, err = w.Finish()
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(path, fmt.Sprintf("%020d.log", 0)), b, 0o600))
+	r, err := Run(env.OS(), path, Options{Verify: true})
+	require.NoError(t, err)
+	require.Equal(t, Damaged, r.Outcome)
+	codes := map[string]Finding{}
+	for _, f := range r.Findings {
+		codes[f.Code] = f
+	}
+	require.Contains(t, codes, "log-other-segment")
+	require.Contains(t, codes["log-other-segment"].Effect, fmt.Sprintf("%020d.idx", 0))
+	l, err = segment.Open(env.OS(), openDir(t, path), o)
+	require.NoError(t, err)
+	_, err = l.Read(0)
+	require.ErrorIs(t, err, segment.ErrOtherSegment)
+	_, err = l.Read(3)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+}

@@ -26,6 +26,7 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 	}
 	var ahead, offset *Node
 	var bounds *segment.StoredBounds
+	var indexes []*segment.Index
 	stamp := int64(math.MinInt64)
 	at, unread := 0, x.report.Totals.Unread
 	for _, e := range entries {
@@ -37,7 +38,11 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 			x.partitionLog(d, c, bases, at, &stamp, p)
 			at++
 		case c.Kind == KindIndex:
-			x.successor(c, x.indexFile(d, c), newest)
+			index := x.indexFile(d, c)
+			x.successor(c, index, newest)
+			if index != nil {
+				indexes = append(indexes, index)
+			}
 		case c.Kind == KindBounds:
 			bounds = x.boundsFile(d, c, o)
 		case c.Kind == KindAhead:
@@ -56,6 +61,7 @@ func (x *inspector) partitionDirectory(d vfs.Dir, n *Node, entries []vfs.Info, o
 	}
 	if x.report.Totals.Unread == unread {
 		x.bounded(n, bounds, p)
+		x.exchanged(n, indexes)
 		x.settled(d, n, ahead, offset, o)
 	}
 	x.partitionSummary(n)

@@ -312,6 +312,21 @@ func (x *inspector) bounded(n *Node, s *segment.StoredBounds, p *Partition) {
 	}
 }
 
+// exchanged reports sealed segments for which their indexes were not made, as a read does.
+func (x *inspector) exchanged(n *Node, indexes []*segment.Index) {
+	for _, index := range indexes {
+		for _, c := range n.Children {
+			if c.Log == nil || !c.Log.Sealed || c.Log.Base != index.Base || c.Log.Lost > 0 || c.Log.lastNext != index.End ||
+				c.Log.End == index.Bytes && c.Log.lastCRC == index.LastCRC {
+				continue
+			}
+			name := strings.TrimSuffix(c.Name, filepath.Ext(c.Name)) + ".idx"
+			x.damage(c, c.Log.End, 0, "log-other-segment", fmt.Sprintf("its frames take %d bytes, the last one with checksum %08x, and %s was made for %d bytes and %08x", c.Log.End, c.Log.lastCRC, name, index.Bytes, index.LastCRC),
+				fmt.Sprintf("The broker refuses to read this segment, until it is restored or the file %s is removed.", name), adviceLost)
+		}
+	}
+}
+
 // successor reports an index of the newest segment, or of one behind it: it was made when there was a later one.
 func (x *inspector) successor(n *Node, index *segment.Index, newest int64) {
 	if base, ok := parseIndexName(n.Name); index == nil || !ok || index.Base != base || base < newest {

@@ -361,7 +361,7 @@ func (l *Log) checkSealed(s *segment, b Bounds) error {
 		return err
 	}
 	defer file.Close()
-	if x := l.loadIndex(s, file); x != nil && x.LastCRC == b.CRC {
+	if x, _ := l.loadIndex(s, file); x != nil && x.LastCRC == b.CRC {
 		return nil
 	}
 	last := boundary{Bounds: b}

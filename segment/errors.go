@@ -17,6 +17,8 @@ var (
 	ErrReadBack = errors.New("segment: read-back differs from what was written")
 	// ErrSuccessor is the cause of a DamageError for an index whose segment was not the last one when it was made.
 	ErrSuccessor = errors.New("segment: the file of a later segment is missing")
+	// ErrOtherSegment is the cause of a DamageError for a sealed segment that is not the one its index was made for.
+	ErrOtherSegment = errors.New("segment: the file is another one than was sealed here")
 	// errUndecided is the cause of a DamageError for bytes that look like more frames than can be tried.
 	errUndecided = errors.New("segment: too many possible frames follow damage")
 	// ErrMissing is the cause of a CorruptError for an offset that no readable frame holds.
@@ -50,7 +52,8 @@ func (e *CorruptError) Error() string {
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
 // DamageError reports a log that is not opened: its files contradict each other or themselves in a way that no crash
-// leaves, so that opening it would give offsets out again that records had. Nothing was changed.
+// leaves, so that opening it would give offsets out again that records had. A read answers it, with ErrOtherSegment, for a sealed
+// segment. Nothing was changed.
 type DamageError struct {
 	File  string // name within the directory of the log
 	At    int64  // position in the file, in bytes

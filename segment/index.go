@@ -29,6 +29,10 @@ import (
 // It is a hint and never synced. It counts only when its name, its checksum, the size of the segment and the header of the
 // last frame all agree with it; a read that it leads to damage rebuilds it from the segment before it calls anything
 // corrupt. A segment with damage has none.
+//
+// It is made when its segment has changed for the last time. So one that is whole, and of these offsets, but of other bytes than
+// a segment without damage, was made for another file: one of the two was exchanged as a whole. Then reads of the segment are
+// refused with a DamageError, for its frames, which do not say whose they are, would be served as this log's.
 const (
 	indexSuffix     = ".idx"
 	indexMagic      = "NARADIDX"
@@ -124,13 +128,30 @@ func (x *Index) check() error {
 
 func indexName(base int64) string { return fmt.Sprintf("%0*d%s", nameDigits, base, indexSuffix) }
 
-// loadIndex returns the index file of a sealed segment whose log file is open, nil when there is none that counts.
-func (l *Log) loadIndex(s *segment, file vfs.File) *Index {
+// loadIndex returns the index file of a sealed segment whose log file is open, nil when there is none that counts. Other is one
+// that is whole and of these offsets, but does not agree with the file.
+func (l *Log) loadIndex(s *segment, file vfs.File) (x, other *Index) {
 	x, err := readIndex(l.dir, s.base)
-	if err != nil || x.End != s.end || x.Bytes != s.size || !x.matches(file) {
+	if err != nil || x.End != s.end {
+		return nil, nil
+	}
+	if x.Bytes != s.size || !x.matches(file) {
+		return nil, x
+	}
+	return x, nil
+}
+
+// exchanged returns a DamageError when an index was made for other frames than those of a segment, in which a walk has found every
+// offset; nil when the last frame is damaged. Where offsets are missing as well nothing tells a file that was cut from another one.
+func (x *Index) exchanged(s *segment, scan *scanner, last *scanned) error {
+	if last == nil || x.Bytes == last.endAt() && x.LastAt == last.at && x.LastCRC == last.CRC {
 		return nil
 	}
-	return x
+	if intact, err := scan.intact(*last); err != nil || !intact {
+		return err
+	}
+	return &DamageError{File: s.name(), At: last.at, Cause: fmt.Errorf("%w: its frames take %d bytes, the last one with checksum %08x, and %s was made for %d bytes and %08x; restore it, or remove %s to go on with what is there",
+		ErrOtherSegment, last.endAt(), last.CRC, indexName(s.base), x.Bytes, x.LastCRC, indexName(s.base))}
 }
 
 func readIndex(dir vfs.Dir, base int64) (*Index, error) {

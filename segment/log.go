@@ -218,6 +218,7 @@ type segment struct {
 	indexed  bool         // index and lost are there
 	hinted   bool         // index comes from a file and not from the frames
 	scanOnly bool         // its file led to damage once
+	refused  error        // a *DamageError: it is not the segment that was sealed here
 	index    []IndexEntry // by offset; entries never change
 	lost     []damage     // by offset
 	lastAt   int64        // byte where the last frame of the active segment begins

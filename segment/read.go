@@ -233,29 +233,56 @@ func (l *Log) ensureIndex(s *segment, file vfs.File) error {
 		return nil
 	}
 	l.mu.Lock()
-	scanOnly := s.scanOnly
+	scanOnly, refused := s.scanOnly, s.refused
 	l.mu.Unlock()
+	if refused != nil {
+		return refused
+	}
+	var other *Index
 	if !scanOnly {
-		if x := l.loadIndex(s, file); x != nil {
+		var x *Index
+		if x, other = l.loadIndex(s, file); x != nil {
 			l.setIndex(s, x.Entries, nil, true)
 			return nil
 		}
 	}
+	return l.buildIndex(s, file, other)
+}
+
+// buildIndex builds the index of a sealed segment by a walk. Other is an index file that does not agree with it.
+func (l *Log) buildIndex(s *segment, file vfs.File, other *Index) error {
 	built := segment{base: s.base}
 	scan := scanner{file: file, size: s.size, limit: s.end}
-	endAt, lastAt := int64(0), int64(0)
+	var last *scanned
 	_, _, lost, err := scan.scan(s.base, func(f scanned) {
-		built.addFrame(f.Base, f.at, f.at != endAt)
-		endAt, lastAt = f.endAt(), f.at
+		built.addFrame(f.Base, f.at, last == nil || f.at != last.endAt())
+		last = &f
 	})
 	if err != nil {
 		return err
 	}
-	if len(lost) == 0 && endAt == s.size {
-		l.saveIndex(s, file, built.index, lastAt)
+	if other != nil && len(lost) == 0 {
+		if err := other.exchanged(s, &scan, last); err != nil {
+			l.refuse(s, err)
+			return err
+		}
+	}
+	if len(lost) == 0 && last != nil && last.endAt() == s.size {
+		l.saveIndex(s, file, built.index, last.at)
 	}
 	l.setIndex(s, built.index, lost, false)
 	return nil
+}
+
+// refuse keeps the verdict on a segment that is another one: to look again would take another walk. An error of the disk is none.
+func (l *Log) refuse(s *segment, err error) {
+	var damage *DamageError
+	if !errors.As(err, &damage) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.refused = err
 }
 
 func (l *Log) setIndex(s *segment, entries []IndexEntry, lost []damage, hinted bool) {

@@ -263,7 +263,7 @@ func (l *Log) readLast(s *segment) (int64, error) {
 		return 0, err
 	}
 	defer file.Close()
-	if x := l.loadIndex(s, file); x != nil {
+	if x, _ := l.loadIndex(s, file); x != nil {
 		if last, err := stampAt(file, x.LastAt, s.size); last != unknownMs || err != nil {
 			return last, err
 		}
