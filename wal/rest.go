@@ -55,6 +55,19 @@ func hasTrailer(file io.ReaderAt, end, size int64) (bool, error) {
 	return err == nil, nil
 }
 
+// trimZeros returns the length of b without the zeros at its end. Prepared segments are mostly zeros: these are passed in blocks.
+func trimZeros(b []byte) int {
+	var zeros [512]byte
+	end := len(b)
+	for end >= len(zeros) && [len(zeros)]byte(b[end-len(zeros):end]) == zeros {
+		end -= len(zeros)
+	}
+	for end > 0 && b[end-1] == 0 {
+		end--
+	}
+	return end
+}
+
 // endOfData returns where the zeros at the end of [from, to) begin.
 func endOfData(file io.ReaderAt, from, to int64) (int64, error) {
 	buf := make([]byte, min(loadChunk, to-from))
@@ -63,11 +76,9 @@ func endOfData(file io.ReaderAt, from, to int64) (int64, error) {
 		if _, err := file.ReadAt(b, to-int64(len(b))); err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
 		}
-		for len(b) > 0 && b[len(b)-1] == 0 {
-			b = b[:len(b)-1]
-			to--
-		}
-		if len(b) > 0 {
+		used := trimZeros(b)
+		to -= int64(len(b) - used)
+		if used > 0 {
 			break
 		}
 	}

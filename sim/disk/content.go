@@ -81,15 +81,29 @@ func (c *content) takePage(o *owner, i int64) { c.own(o, i/leafPages).pages |= 1
 
 // read fills p from off.
 func (c *content) read(p []byte, off int64) {
+	const leafSize = leafSectors * sectorSize
 	for len(p) > 0 {
-		in := int(off % sectorSize)
-		n := min(len(p), sectorSize-in)
-		if data := c.sector(off / sectorSize); data != nil {
+		in := off % leafSize
+		n := min(int64(len(p)), leafSize-in)
+		if l := c.at(off / leafSize); l != nil {
+			l.read(p[:n], in)
+		} else {
+			clear(p[:n])
+		}
+		p, off = p[n:], off+n
+	}
+}
+
+// read fills p from byte off of the leaf.
+func (l *leaf) read(p []byte, off int64) {
+	for s, in := off/sectorSize, off%sectorSize; len(p) > 0; s, in = s+1, 0 {
+		n := min(int64(len(p)), sectorSize-in)
+		if data := l.sectors[s]; data != nil {
 			copy(p[:n], data[in:])
 		} else {
 			clear(p[:n])
 		}
-		p, off = p[n:], off+int64(n)
+		p = p[n:]
 	}
 }
 
@@ -157,7 +171,12 @@ func (c *content) count(from int64) (n int64) {
 
 func pagesOf(size int64) int64 { return (size + pageSize - 1) / pageSize }
 
+var zeros sector
+
 func isZero(p []byte) bool {
+	if len(p) == sectorSize {
+		return sector(p) == zeros
+	}
 	for len(p) >= 8 {
 		if binary.LittleEndian.Uint64(p) != 0 {
 			return false

@@ -185,7 +185,7 @@ func (d *Disk) put(n *inode, p []byte, off int64) {
 // newSector returns a sector of zeros.
 func (d *Disk) newSector() *sector {
 	if len(d.slab) == 0 {
-		d.slab = make([]sector, 8)
+		d.slab = make([]sector, 32)
 	}
 	data := &d.slab[0]
 	d.slab = d.slab[1:]
