@@ -135,6 +135,7 @@ const oneWrite = 32 << 10
 
 func (a *answer) send(body []byte, isJSON bool) error {
 	a.sent = true
+	a.conn.unwatch()
 	size := answerHead
 	if len(body) <= oneWrite {
 		size += len(body)

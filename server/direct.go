@@ -206,6 +206,7 @@ type directConn struct {
 	began         time.Time // of the request
 
 	early  []byte             // what the task that watches has read
+	begun  bool               // that was the first byte of the next request
 	cancel context.CancelFunc // of the context of all requests: the client has left
 	mu     sync.Mutex         // guards the fields below
 	inside bool               // a request is in its handler, with its whole body read
@@ -230,8 +231,11 @@ func (c *directConn) serve() {
 	defer c.cancel()
 	wait := c.direct.server.opts.HeaderTimeout
 	for {
-		if c.at == len(c.buf) {
-			c.buf, c.at = c.buf[:0], 0
+		if c.at == len(c.buf) || c.begun {
+			if c.begun {
+				wait, c.begun = c.direct.server.opts.HeaderTimeout, false
+			}
+			c.buf, c.at = append(c.buf[:0], c.buf[c.at:]...), 0
 			c.readBy.want(time.Now(), wait)
 			if !c.more() {
 				c.Close()
@@ -396,7 +400,8 @@ func (c *directConn) watchUntil(ended chan struct{}) {
 
 var longAgo = time.Unix(1, 0)
 
-// unwatch ends the watch. Nobody else reads then.
+// unwatch ends the watch, if there is one: nobody else reads then. It must come before the answer, or the watch would take the first byte
+// of the next request.
 func (c *directConn) unwatch() {
 	c.mu.Lock()
 	c.inside = false
@@ -406,6 +411,7 @@ func (c *directConn) unwatch() {
 	if watch != nil {
 		c.readBy.arm(longAgo)
 		<-watch
+		c.begun = len(c.early) > 0
 		c.buf = append(c.buf, c.early...)
 		c.early = c.early[:0]
 	}

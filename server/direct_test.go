@@ -183,6 +183,27 @@ func TestDirectParkedClientSends(t *testing.T) {
 		resp, _ := answered(t, from, "GET")
 		require.Equal(t, want, resp.StatusCode)
 	}
+	require.Equal(t, int32(2), s.plain.Load())
+}
+
+// A connection stays here while its consumes are parked and served and it acks what it was given.
+func TestDirectStaysDirect(t *testing.T) {
+	s := newServed(t, Options{})
+	s.topic(`"name":"orders"`)
+	producer, fromProducer := s.dialDirect()
+	consumer, fromConsumer := s.dialDirect()
+	for range 50 {
+		_, err := io.WriteString(consumer, get("/v1/topics/orders/consume?wait=10s"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { v, err := s.engine.Describe("orders"); return err == nil && v.Parked == 1 }, patience, time.Millisecond)
+		resp, _ := ask(t, producer, fromProducer, post("/v1/topics/orders/produce", "x"))
+		require.Equal(t, 202, resp.StatusCode)
+		resp, body := answered(t, fromConsumer, "GET")
+		require.Equal(t, 200, resp.StatusCode)
+		resp, _ = ask(t, consumer, fromConsumer, post("/v1/topics/orders/ack?receipt_handle="+parseMessage(t, body).Handle, ""))
+		require.Equal(t, 204, resp.StatusCode)
+	}
+	require.Equal(t, int32(150), s.plain.Load())
 }
 
 // INF-37, at this layer: a client that leaves frees its parked consume at once.

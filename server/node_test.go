@@ -147,6 +147,7 @@ type served struct {
 	cancel context.CancelFunc
 	result chan error
 	inside atomic.Int32 // requests that the handler has begun
+	plain  atomic.Int32 // of these, those that did not come through net/http
 }
 
 func newServed(t testing.TB, o Options) *served {
@@ -155,6 +156,9 @@ func newServed(t testing.TB, o Options) *served {
 	next := s.server.handler
 	s.server.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.inside.Add(1)
+		if _, ok := w.(*answer); ok {
+			s.plain.Add(1)
+		}
 		next.ServeHTTP(w, r)
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
