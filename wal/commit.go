@@ -10,46 +10,82 @@ import (
 	"narad/vfs"
 )
 
-// syncLoop is the one task that writes segments. It alone holds the active file, so a failure it meets is
-// latched before anything else can be written.
+// syncLoop is the task that commits what no writer commits itself, and rolls.
 func (l *Log) syncLoop() {
 	for {
-		b, roll, ok, until := l.takeWork()
+		b, roll, ok, wait := l.takeWork()
 		switch {
 		case b != nil:
-			if !l.commit(b) {
-				l.returnBatch(b)
-			}
+			l.commitAlone(b)
 		case roll:
 			l.rollIdle()
+			l.endCommit()
 		case !ok:
 			return
-		case until != env.Forever:
-			l.wake.YieldUntil(until)
+		case wait.soon:
+			l.wake.YieldUntil(wait.until)
 		default:
-			l.wake.Park()
+			l.wake.ParkUntil(wait.until)
 		}
 	}
 }
 
-// takeWork returns the staged batch, or whether a roll is wanted. When there is nothing to do yet, it tells until
-// when to wait; ok is false when nothing will come any more.
-func (l *Log) takeWork() (b *batch, roll, ok bool, until env.Instant) {
+// commitAlone commits b for the task that alone may: the one that has set committing. So a failure is latched before
+// anything else can be written.
+func (l *Log) commitAlone(b *batch) {
+	if !l.commit(b) {
+		l.returnBatch(b)
+	}
+	l.endCommit()
+}
+
+// endCommit lets another task commit, and wakes the sync task when there is something to do or to wait for.
+func (l *Log) endCommit() {
+	l.lockToStage()
+	l.committing = false
+	more := l.open.records > 0 || l.gather.target > 0 || l.queue.head != nil || l.rollWanted || l.closing
+	l.mu.Unlock()
+	if more {
+		l.wake.Unpark()
+	}
+}
+
+// takeOpenLocked takes the open batch for a task that commits it. Nobody does yet.
+func (l *Log) takeOpenLocked() *batch {
+	b := l.open
+	l.open, l.spare = l.spare, nil
+	l.committing = true
+	l.stageQueueLocked()
+	return b
+}
+
+// pause is how long the sync task waits unless it is woken. A timer is not exact enough when that ends soon.
+type pause struct {
+	until env.Instant
+	soon  bool
+}
+
+// takeWork returns the staged batch, or whether a roll is wanted: then the caller is the one that commits. When there is
+// nothing to do yet, it tells how long to wait; ok is false when nothing will come any more.
+func (l *Log) takeWork() (b *batch, roll, ok bool, wait pause) {
 	now := l.env.Now()
+	wait.until = env.Forever
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.committing {
+		return nil, false, true, wait // until that task wakes this one
+	}
 	full := l.queue.head != nil || l.closing
-	if until, wait := l.gather.waits(l.open.writers.count, full, now); wait {
-		return nil, false, true, until
+	soon := !l.gather.mayBeLate()
+	if until, more := l.gather.waits(l.open.writers.count, full, now); more {
+		return nil, false, true, pause{until, soon}
 	}
 	if l.open.records > 0 {
-		b = l.open
-		l.open, l.spare = l.spare, nil
-		l.stageQueueLocked()
-		return b, false, true, 0
+		return l.takeOpenLocked(), false, true, wait
 	}
 	roll, l.rollWanted = l.rollWanted && l.err == nil && !l.closing, false
-	return nil, roll, !l.closing, env.Forever
+	l.committing = roll
+	return nil, roll, !l.closing, wait
 }
 
 // returnBatch makes b, which has failed, the spare one.
@@ -181,8 +217,8 @@ func (l *Log) announce(b *batch, p part) {
 	done.finish(nil)
 }
 
-// latch makes the log refuse everything from now on and fails b and whatever waits. The caller is the sync
-// task, right after the failure, so nothing is written behind it.
+// latch makes the log refuse everything from now on and fails b and whatever waits. The caller is the task that
+// commits, right after the failure, so nothing is written behind it.
 func (l *Log) latch(b *batch, cause error, events ...Event) {
 	failed := &FailedError{Cause: cause}
 	var lost writerList

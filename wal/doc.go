@@ -61,10 +61,11 @@
 //
 // # Tasks
 //
-// The sync task alone writes segments. Appends stage their frames into the open one of two buffers, under a lock
-// that is held for the copy only, and park; meanwhile the task writes and syncs the other buffer. It
-// then moves the durable end, reports it, wakes the writers and takes what was staged, after a moment in which
-// those it woke can stage again: see gather. An append that finds the
+// One task at a time writes segments: the one that has set Log.committing. Appends stage their frames into the open one of two
+// buffers, under a lock that is held for the copy only, and park; meanwhile the other buffer is written and synced. Whoever
+// did that then moves the durable end, reports it and wakes the writers. The next batch waits a moment in which those can stage again: see gather. The
+// writer that completes it commits it by itself, so a lone writer is never switched away from; what no writer completes is left to the
+// sync task, and so are rolls. An append that finds the
 // buffer full waits in line; nobody overtakes it. The checkpoint task syncs the checkpoint and removes
 // segments behind it. Readers open files of their own and never look beyond the durable end.
 //
@@ -109,7 +110,7 @@
 // # Files of the package
 //
 //   - log.go: Log, Open, Append, Close; batch.go: what is staged, and who waits for it
-//   - commit.go: the sync task: write, sync, announce, latch, roll; gather.go: how long a batch waits for writers
+//   - commit.go: write, sync, announce, latch, roll, and the sync task; gather.go: how long a batch waits for writers
 //   - prepare.go: segments made ahead; rest.go: what follows the frames of a segment
 //   - checkpoint.go: the checkpoint and its task; compact.go: removal of segments
 //   - reader.go: Reader; scan.go: frames of a file, one after the other

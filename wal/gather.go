@@ -7,11 +7,14 @@ import (
 )
 
 const (
-	// gatherShare is the part of a sync that the sync task spends on waiting for writers: 1/gatherShare, and as much again
-	// when most of them are back by then.
+	// gatherShare is the part of a sync that a batch waits for writers: 1/gatherShare, and as much again each time that it pays.
 	gatherShare = 4
+	// gatherMost is how many syncs a batch waits at most.
+	gatherMost = 2
 	// gatherRest is the largest number of batches that go without a wait after writers did not come back.
 	gatherRest = 64
+	// gatherTrust is the number of gathers in a row to which all came back, after which a late end is risked.
+	gatherTrust = 4
 	// averageWeight is how many syncs the average reaches back.
 	averageWeight = 8
 )
@@ -21,7 +24,7 @@ const (
 // Writers that append in a loop come back a moment after they were woken. If what was staged in the meantime
 // were written at once, they would find a sync under way, and from then on two groups would take turns,
 // each in half of the syncs. So the next batch waits until those who were woken have staged again, for a fraction of
-// a sync, and once more for the last ones when most are back. A writer that is alone never waits: it is all that is waited for. When most of the
+// a sync, and for as long again while they come faster than a sync takes those who are there. A writer that is alone never waits: it is all that is waited for. When most of the
 // writers do not come back, because they are requests of a kind that come once, the next batches go
 // without a wait, twice as many each time.
 //
@@ -31,7 +34,10 @@ type gather struct {
 	target  int           // writers to wait for; 0: do not wait
 	woken   int           // how many of them have to come back
 	until   env.Instant   // end of the wait; 0: it has not begun
-	longer  bool          // the wait was extended
+	begun   env.Instant   // of the wait
+	looked  env.Instant   // when the wait was begun or extended
+	seen    int           // how many were staged then
+	whole   int           // gathers in a row that ended because all were back, up to gatherTrust
 	rest    int           // length of the last rest, in batches
 	resting int           // batches that are still to go without a wait
 }
@@ -50,11 +56,29 @@ func (g *gather) synced(took time.Duration, writers, staged int) {
 		g.resting--
 		return
 	}
-	g.target, g.woken, g.until, g.longer = writers+staged, writers, 0, false
+	g.target, g.woken, g.until, g.seen = writers+staged, writers, 0, staged
 }
 
-// wakeAt returns how many staged writers the sync task has to be woken for.
-func (g *gather) wakeAt() int { return max(1, g.target) }
+// isLast reports whether the writer that has just staged, as the one that makes them so many, is the one that the batch waits for:
+// the first, or the last of those who are gathered. Then the wait is over, and that writer has to commit. A wait that should
+// have ended by now, on a timer that is late, ends with it, too. now is asked only then.
+func (g *gather) isLast(staged int, now func() env.Instant) bool {
+	switch {
+	case g.target == 0:
+		return staged == 1
+	case staged == g.target:
+		g.rest = 0
+		g.whole = min(g.whole+1, gatherTrust)
+	case !g.mayBeLate() || g.until == 0 || now() < g.until:
+		return false
+	}
+	g.target = 0
+	return true
+}
+
+// mayBeLate reports whether the wait may end a millisecond late, as timers do: then a task can sleep until then. When writers did come
+// back, all of them and many times in a row, they will now, and whoever sleeps leaves them the processor.
+func (g *gather) mayBeLate() bool { return g.whole == gatherTrust }
 
 // waits reports whether a batch with so many writers has to wait, and until when. full tells that no more
 // fits into it. An answer of no ends the wait.
@@ -63,14 +87,17 @@ func (g *gather) waits(staged int, full bool, now env.Instant) (until env.Instan
 		return 0, false
 	}
 	if g.until == 0 {
-		g.until = now.Add(g.average / gatherShare)
+		g.begun, g.looked, g.until = now, now, now.Add(g.average/gatherShare)
 	}
-	most := 2*(g.woken-(g.target-staged)) >= g.woken // of them are back
-	if now >= g.until && most && !g.longer {
-		g.longer, g.until = true, g.until.Add(g.average/gatherShare)
+	if now >= g.until && g.pays(staged, now) {
+		g.looked, g.seen, g.until = now, staged, now.Add(g.average/gatherShare)
 	}
 	if staged < g.target && !full && now < g.until {
 		return g.until, true
+	}
+	most := 2*(g.woken-(g.target-staged)) >= g.woken // of them are back
+	if staged > 0 && !full {
+		g.whole = 0
 	}
 	if full || most {
 		g.rest = 0
@@ -80,4 +107,12 @@ func (g *gather) waits(staged int, full bool, now env.Instant) (until env.Instan
 	}
 	g.target = 0
 	return 0, false
+}
+
+// pays reports whether to wait on: whether writers came faster, since the wait was begun or last extended, than the whole batch would
+// become durable if it were written now. Those who are left out have to wait for a sync of their own.
+func (g *gather) pays(staged int, now env.Instant) bool {
+	came, in := int64(staged-g.seen), now.Sub(g.looked)
+	waited := now.Sub(g.begun)
+	return waited < gatherMost*g.average && came*int64(waited+g.average) > int64(staged)*int64(in)
 }

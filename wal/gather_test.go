@@ -17,23 +17,121 @@ func sameGather(t *testing.T, g *gather, staged int, full bool, now env.Instant,
 	require.Equal(t, wait, got)
 }
 
+// never is a clock that must not be read.
+func never() env.Instant { panic("the clock was read") }
+
 func TestGatherWaitsForThoseWhoWereWoken(t *testing.T) {
 	const took = 400 * time.Microsecond
 	g := &gather{}
 	sameGather(t, g, 1, false, 0, false)
 	g.synced(took, 3, 2)
-	require.Equal(t, 5, g.wakeAt())
+	require.False(t, g.isLast(4, never))
 	until, wait := g.waits(2, false, 1000)
 	require.True(t, wait)
 	require.Equal(t, env.Instant(1000).Add(took/gatherShare), until)
 	sameGather(t, g, 4, false, 2000, true)
 	sameGather(t, g, 5, false, 3000, false)
-	require.Equal(t, 1, g.wakeAt())
+	require.True(t, g.isLast(1, never))
 
 	g.synced(took, 5, 0)
 	sameGather(t, g, 1, true, 5001, false) // no room for more
 	g.synced(took, 1, 0)
 	sameGather(t, g, 0, false, 6000, false) // alone
+}
+
+// As long as writers come faster than syncs can take them, the batch waits on, but not for ever.
+func TestGatherWaitsForAStream(t *testing.T) {
+	const took, window = 400 * time.Microsecond, 400 * time.Microsecond / gatherShare
+	g := &gather{}
+	now := env.Instant(0)
+	g.synced(took, 256, 0)
+	staged := 0
+	for sameGather(t, g, 0, false, now, true); staged < 250; staged += 50 {
+		now = now.Add(window)
+		sameGather(t, g, staged+50, false, now, true)
+	}
+	sameGather(t, g, 250, false, now.Add(window), false) // nobody came in the last window
+
+	g.synced(took, 100, 0)
+	sameGather(t, g, 0, false, now, true)
+	sameGather(t, g, 40, false, now.Add(window), true)
+	sameGather(t, g, 41, false, now.Add(2*window), false) // they come slower than a sync takes the others
+
+	g = &gather{}
+	g.synced(took, 1<<20, 0)
+	waits := 0
+	for staged = 0; waits < 100; waits++ {
+		if _, wait := g.waits(staged, false, now); !wait {
+			break
+		}
+		now, staged = now.Add(window), staged+1000
+	}
+	require.Equal(t, gatherMost*gatherShare, waits)
+}
+
+// Only after all have come back some times in a row a late end is risked, and whoever stages after it ends the wait.
+func TestGatherTrustsThoseWhoComeBack(t *testing.T) {
+	const took = 400 * time.Microsecond
+	g := &gather{}
+	round := func() {
+		g.synced(took, 3, 0)
+		sameGather(t, g, 1, false, 1000, true)
+		require.True(t, g.isLast(3, never))
+	}
+	for range gatherTrust {
+		require.False(t, g.mayBeLate())
+		round()
+	}
+	require.True(t, g.mayBeLate())
+	g.synced(took, 3, 0)
+	at := env.Instant(1000)
+	require.False(t, g.isLast(1, never), "the wait has not begun")
+	sameGather(t, g, 1, false, at, true)
+	clock := func() env.Instant { return at }
+	require.False(t, g.isLast(2, clock))
+	at = at.Add(took / gatherShare)
+	require.True(t, g.isLast(2, clock))
+	require.True(t, g.mayBeLate(), "the timer was late, not the writers")
+
+	g.synced(took, 3, 0)
+	sameGather(t, g, 0, false, at, true)
+	at = at.Add(took / gatherShare)
+	sameGather(t, g, 0, false, at, false)
+	require.True(t, g.mayBeLate(), "nobody had to wait")
+	for g.resting > 0 {
+		g.synced(took, 3, 0)
+	}
+	g.synced(took, 3, 0)
+	sameGather(t, g, 1, false, at, true)
+	sameGather(t, g, 1, false, at.Add(took/gatherShare), true)
+	sameGather(t, g, 1, false, at.Add(2*took/gatherShare), false)
+	require.False(t, g.mayBeLate())
+}
+
+// Close waits for a writer that commits.
+func TestCloseWaitsForTheWriterThatCommits(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1})
+	m := w.Machine("m", sim.MachineConfig{Latency: sim.Latency{Sync: sim.Range{Min: time.Millisecond, Max: time.Millisecond}}})
+	m.Boot(func(e *env.Env) {
+		dir, err := e.FS().OpenRoot("wal", true)
+		require.NoError(t, err)
+		l, err := Open(e, dir, Options{})
+		require.NoError(t, err)
+		durable := false
+		tasks := e.NewGroup()
+		tasks.Go("writer", func() {
+			_, err := l.Append([]byte("payload"))
+			require.NoError(t, err)
+			durable = true
+		})
+		e.Sleep(500 * time.Microsecond)
+		require.EqualValues(t, 1, l.Next(), "the sync is under way")
+		require.NoError(t, l.Close())
+		require.EqualValues(t, 2, l.Next())
+		tasks.Wait()
+		require.True(t, durable)
+	})
+	require.NoError(t, w.Run(time.Hour))
 }
 
 // When writers do not come back, the waits become rare; when most of them do, they go on.

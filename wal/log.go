@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"narad/env"
 	"narad/record"
@@ -25,7 +24,7 @@ type Log struct {
 	dir     vfs.Dir
 	options Options
 	tasks   *env.Group
-	next    atomic.Uint64 // durable end; advanced by the sync task under mu
+	next    atomic.Uint64 // durable end; advanced under mu by the task that commits
 	point   checkpoint
 
 	prepared preparation
@@ -34,19 +33,18 @@ type Log struct {
 	// sync is always the one of the task that made the change.
 	dirMu *env.Mutex
 
-	// tail is the end of the active segment. It belongs to the sync task.
+	// tail is the end of the active segment. It belongs to the task that has set committing.
 	tail struct {
 		file vfs.File
 		seg  *segment // it and its fields are written under mu
-
-		synced time.Duration // what the last sync took
 	}
 
 	wake env.Waiter // of the sync task
 
 	mu         sync.Mutex // guards the fields below
 	open       *batch     // takes appends
-	spare      *batch     // empty; nil while the sync task writes it
+	spare      *batch     // empty; nil while it is written
+	committing bool       // one task, a writer or the sync task, writes the active segment
 	staged     uint64     // sequence number of the next record to be staged
 	queue      writerList // appends that wait for room in open
 	gather     gather     // how long open waits for more
@@ -106,8 +104,12 @@ func (l *Log) Append(payloads ...[]byte) (first uint64, err error) {
 		l.giveWriter(w)
 		return 0, err
 	}
+	var whole *batch
 	if l.queue.head == nil && l.open.fits(need, l.options.BatchBytes) {
 		l.stageLocked(w, payloads)
+		if !l.committing && l.gather.isLast(l.open.writers.count, l.env.Now) {
+			whole = l.takeOpenLocked()
+		}
 	} else {
 		w.payloads = append(w.payloads[:0], payloads...)
 		l.queue.push(w)
@@ -115,6 +117,9 @@ func (l *Log) Append(payloads ...[]byte) (first uint64, err error) {
 	}
 	l.mu.Unlock()
 
+	if whole != nil {
+		l.commitAlone(whole)
+	}
 	w.waiter.Park()
 	if first, err = w.first, w.err; err != nil {
 		first = 0
@@ -177,14 +182,10 @@ func (l *Log) refusalLocked() error {
 	return nil
 }
 
-// stageLocked stages the payloads of w in the open batch and wakes the sync task for the writer that it waits
-// for: the first, or the last of those it gathers.
+// stageLocked stages the payloads of w in the open batch.
 func (l *Log) stageLocked(w *writer, payloads [][]byte) {
 	l.open.stage(w, l.staged, payloads, l.options.BatchBytes)
 	l.staged += uint64(len(payloads))
-	if l.open.writers.count == l.gather.wakeAt() {
-		l.wake.Unpark()
-	}
 }
 
 // stageQueueLocked stages waiting appends, in their order, as long as they fit.

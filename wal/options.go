@@ -25,7 +25,7 @@ type Options struct {
 	// SegmentBytes of disk space, used or not. It changes only how
 	// files are written: either kind is read whatever is set.
 	Preallocate bool
-	// OnDurable is called after the durable end advanced, by the task that syncs. It must not block.
+	// OnDurable is called after the durable end advanced, by the task that syncs, which can be one that appends. It must not block.
 	OnDurable func()
 	// Event is told what the log does, from the task that does it, with no lock held. It must not block or
 	// call the log.

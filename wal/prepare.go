@@ -19,7 +19,7 @@ const zeroChunk = 1 << 20
 // A task that sets prepareBusy, and it alone, may change the file until it settles another state.
 type preparation struct {
 	wake  env.Waiter // of the prepare task
-	stray vfs.ID     // of a file whose rename failed; it belongs to the sync task
+	stray vfs.ID     // of a file whose rename failed; it belongs to the task that commits
 
 	// The fields below are guarded by Log.mu.
 	state  preparationState
