@@ -127,9 +127,9 @@ func TestCopiesHaveCauses(t *testing.T) {
 				listen(v)
 			}
 			listen(open(-1))
-			for o := range n.Stored("t", 0) {
+			for o := range n.parts[engine.Key{Topic: "t"}].model.HW {
 				l := leased(o, o+1)
-				l.HW = n.Stored("t", 0)
+				l.HW = n.parts[engine.Key{Topic: "t"}].model.HW
 				listen(l)
 				if err := n.Belongs(id, &engine.Delivery{Topic: "t", Offset: o, Payload: payload, Handle: inflight.Handle{Offset: o, Nonce: o + 1}}); err != nil {
 					w.Fail(err)

@@ -23,6 +23,9 @@ type topicShadow struct {
 	goneAt int64
 	aside  bool // its directory was set aside
 	life   int  // in which it was announced last
+
+	topic    engine.Topic // its settings, as far as was told
+	doubtful bool         // an alteration of which nothing was told may show at the next start
 }
 
 // lifecycle follows which incarnations there are (INV-01, INV-25, INV-26).
@@ -33,6 +36,8 @@ type lifecycle struct {
 	order []*topicShadow
 	open  map[string]int // changes of a name that operators sent and got no answer to, in this life
 
+	altering map[string]*alteration // by name
+
 	recordOf  map[uint64]topicKey // what accepted records of the ingress log are for
 	discarded map[uint64]bool
 }
@@ -40,6 +45,7 @@ type lifecycle struct {
 func newLifecycle() lifecycle {
 	return lifecycle{
 		all: map[incKey]*part{}, next: map[engine.Key]*part{}, known: map[topicKey]*topicShadow{}, open: map[string]int{},
+		altering: map[string]*alteration{},
 		recordOf: map[uint64]topicKey{}, discarded: map[uint64]bool{},
 	}
 }
@@ -52,7 +58,7 @@ func (n *Node) topic(t engine.Topic, born int64) *topicShadow {
 	key := topicKey{t.Name, t.ID}
 	s := c.known[key]
 	if s == nil {
-		s = &topicShadow{key: key, born: born}
+		s = &topicShadow{key: key, born: born, topic: t}
 		c.known[key] = s
 		c.order = append(c.order, s)
 	}
@@ -98,11 +104,12 @@ func (n *Node) seeTopic(v engine.Event) bool {
 	case engine.TopicOpened:
 		n.topicOpened(v.Topic)
 	case engine.TopicAltered:
-		n.Topic(v.Topic)
+		n.altered(v.Topic)
 	case engine.TopicDeleted:
 		n.topicGone(topicKey{v.Name, v.Incarnation})
 	case engine.TopicPurged:
 		n.Goal("purged under load")
+		n.purged(topicKey{v.Topic.Name, v.Old}, v.Topic)
 		n.topicGone(topicKey{v.Topic.Name, v.Old})
 		n.topic(v.Topic, n.now())
 	case engine.SetAside:
@@ -123,8 +130,7 @@ func (n *Node) seeTopic(v engine.Event) bool {
 	case engine.ShardDropped:
 		n.shardDropped(v)
 	case engine.LimitsSet:
-		p := n.parts[v.Key]
-		p.topic.MaxInFlight, p.topic.MaxAckedAhead = int32(v.MaxInFlight), int32(v.MaxAckedAhead)
+		n.limitsSet(v)
 	case engine.OpenRefused:
 		n.Goal("S-20 drop first") // a creation of a shard came after the drop that it raced
 	case engine.ReportedLate:
@@ -147,7 +153,7 @@ func (n *Node) topicOpened(t engine.Topic) {
 			n.vanished(s)
 		}
 	}
-	n.topic(t, -1)
+	n.settingsReopened(n.topic(t, -1), t)
 }
 
 // opened checks, when the engine has found all topics there are, that none is missing without a cause.
@@ -332,7 +338,7 @@ func (n *Node) Belongs(id int, d *engine.Delivery) error {
 	if end, known := n.Messages.answeredBy(id); known && born >= 0 && end < born {
 		return model.Violate("INV-01", "message %d was accepted at %d and delivered from incarnation %s of %s, which was made at %d", id, end, p.topic.ID, d.Topic, born)
 	}
-	return nil
+	return n.holds(p, d.Offset, id)
 }
 
 // Residue checks what deleted topics left on the disk: names are the directories in topics/ (INV-32, PUMP-13).

@@ -170,13 +170,13 @@ func (m *Messages) Delivered(node string, d *engine.Delivery) (int, error) {
 	return id, nil
 }
 
-// Replayed checks what a client read without a lease.
-func (m *Messages) Replayed(node string, d *engine.Delivery) error {
-	_, err := m.provenance(node, d)
+// Replayed checks what a client read without a lease, and returns the message's identity.
+func (m *Messages) Replayed(node string, d *engine.Delivery) (int, error) {
+	id, err := m.provenance(node, d)
 	if err == nil && d.Handle != (inflight.Handle{}) {
 		err = model.Violate("INV-18", "a replay answered handle %v, there is no lease behind it", d.Handle)
 	}
-	return err
+	return id, err
 }
 
 func (m *Messages) provenance(node string, d *engine.Delivery) (int, error) {

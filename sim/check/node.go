@@ -43,6 +43,9 @@ type Node struct {
 	log         walShadow
 	waiters     map[topicKey]*waitShadow // of the current life
 	topics      []topicKey               // of waiters, in the order of their first event
+	waitedAt    int64                    // true time of the last event about one
+	accepted    []engine.Accepted        // whose answers AcceptedAs has not told of yet
+	turns       map[topicKey]*turn
 	ticks       tickShadow
 	cycle       lifecycle
 	inert       map[int64]inert // by task
@@ -76,16 +79,19 @@ type part struct {
 	opened      int             // the life in which the log was opened last
 	dispatched  uint64          // highest sequence number committed in this life
 
-	kept      kept           // the age of its records
-	rotten    map[int64]int  // messages by offset whose frames rotted on the disk
-	garbled   bool           // a power loss left garbage, and the log was not opened since
-	garbage   map[int64]bool // offsets that may be garbage: their commits were never confirmed
-	stale     []deadline     // of leases, superseded by an extend
-	movedAt   int64          // true time, see moved
-	logClosed bool
-	openLogs  int // in this life
-	stored    storage
-	reopened  int64 // records that a log showed which was closed and opened again, up to here; -1: none
+	kept       kept           // the age of its records
+	rotten     map[int64]int  // messages by offset whose frames rotted on the disk
+	garbled    bool           // a power loss left garbage, and the log was not opened since
+	garbage    map[int64]bool // offsets that may be garbage: their commits were never confirmed
+	stale      []deadline     // of leases, superseded by an extend
+	movedAt    int64          // true time, see moved
+	logClosed  bool
+	openLogs   int // in this life
+	stored     storage
+	passed     int // consumes that were answered from other partitions, one after the other, see Served
+	passedLife int
+	contents   map[int64]int // messages by offset, as clients read them
+	reopened   int64         // records that a log showed which was closed and opened again, up to here; -1: none
 
 	gone     bool  // its incarnation is durably gone
 	goneAt   int64 // true time
@@ -110,7 +116,7 @@ const never env.Instant = -1 << 62
 func New(c Config) *Node {
 	return &Node{
 		Config: c, name: c.Machine.Name(), tick: min(100*time.Millisecond, c.Interval),
-		parts: map[engine.Key]*part{}, log: newWALShadow(), cycle: newLifecycle(), pausedUntil: never, inert: map[int64]inert{}, Causes: map[model.Ending]int{}, Goals: map[string]int{},
+		parts: map[engine.Key]*part{}, log: newWALShadow(), cycle: newLifecycle(), pausedUntil: never, inert: map[int64]inert{}, turns: map[topicKey]*turn{}, Causes: map[model.Ending]int{}, Goals: map[string]int{},
 	}
 }
 
@@ -245,6 +251,7 @@ func (n *Node) see(v engine.Event) {
 		n.opened()
 	case engine.Accepted:
 		n.fail(n.log.accepted(v.Seq))
+		n.accepted = append(n.accepted, v)
 		n.acceptedFor(v)
 	case engine.WAL:
 		n.seeWAL(v.Event)
@@ -459,14 +466,6 @@ func snapshot(s inflight.State, at int64) *model.Snapshot {
 	m := &model.Snapshot{Committed: s.Committed, Ahead: slices.Clone(s.Ahead), At: at}
 	slices.Sort(m.Ahead)
 	return m
-}
-
-// Stored returns the high watermark of a partition as far as it was announced.
-func (n *Node) Stored(topic string, partition int32) int64 {
-	if p := n.parts[engine.Key{Topic: topic, Partition: partition}]; p != nil {
-		return p.model.HW
-	}
-	return 0
 }
 
 // Closed reports whether a graceful stop has begun in this life.

@@ -65,6 +65,14 @@ func (n *Node) Empty(topic string, partition int32, asked env.Instant) error {
 	return nil
 }
 
+// Waited judges how long a consume waited before it was answered "nothing there": not less than it asked for (API-02).
+func Waited(waited, asked time.Duration) error {
+	if waited < asked-asked/1_000_000*driftPPM-time.Microsecond {
+		return model.Violate("API-02", "a consume was answered that there is nothing after %v, it asked to wait for %v", waited, asked)
+	}
+	return nil
+}
+
 // inert is a reservation by a task whose log was closed before it took it.
 type inert struct{ offset, nonce int64 }
 

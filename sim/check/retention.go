@@ -15,6 +15,10 @@ type kept struct {
 	durable int64 // the lowest offset of a removal that was completed
 	records []written
 	jumps   []jump
+
+	shorter  int64 // a retention in milliseconds that was shorter than the one now, and may still be applied; 0: none
+	shorterT int64 // true time until when
+	retuned  int64 // true time when the retention was altered last
 }
 
 // written is when a record was written.
@@ -142,7 +146,11 @@ func (n *Node) ripe(p *part, newest int64) error {
 		return model.Violate("INV-29", "offset %d was removed and never written", newest)
 	}
 	s := p.kept.records[newest]
-	need := p.retention() - p.retention()/1_000_000*driftPPM - int64(2*time.Second)
+	keep := p.retention()
+	if p.kept.shorter > 0 && n.now() < p.kept.shorterT {
+		keep = min(keep, p.kept.shorter*int64(time.Millisecond))
+	}
+	need := keep - keep/1_000_000*driftPPM - int64(2*time.Second)
 	if s.life != n.life {
 		need -= max(0, n.age.wall-s.wall)
 	}
@@ -153,6 +161,14 @@ func (n *Node) ripe(p *part, newest int64) error {
 }
 
 func (p *part) retention() int64 { return p.topic.RetentionMs * int64(time.Millisecond) }
+
+// retuned is told that the retention was altered. A round of the reaper that is under way may still go by the one before.
+func (p *part) retuned(ms, now int64) {
+	if before := p.topic.RetentionMs; before > 0 && before < ms {
+		p.kept.shorter, p.kept.shorterT = before, now+int64(2*time.Minute)
+	}
+	p.topic.RetentionMs, p.kept.retuned = ms, now
+}
 
 // Kept checks that nothing is left that is older than about twice the retention (RET-05).
 func (n *Node) Kept() {
@@ -166,7 +182,7 @@ func (n *Node) Kept() {
 			continue
 		}
 		age := n.now() - k.records[k.low].latest
-		if limit := 2*p.retention() + int64(settle) + n.age.moved + n.age.down; age > limit {
+		if limit := 2*p.retention() + int64(settle) + n.age.moved + n.age.down; age > limit && n.now()-k.retuned > limit {
 			n.failPart(p, model.Violate("INV-29", "offset %d is still there at the age of %v, the retention is %v (RET-05)", k.low, time.Duration(age), time.Duration(p.retention())))
 		}
 	}
@@ -228,6 +244,10 @@ func (p *part) lowest(v engine.Leased) int64 {
 
 // AcceptedAs tells, from within the process and at the instant of a 202, which messages it was for.
 func (n *Node) AcceptedAs(topic string, ids []int) {
+	if newest := len(n.accepted) - len(ids); newest >= 0 {
+		n.inTurn(n.accepted[newest:], ids)
+	}
+	n.accepted = n.accepted[:0]
 	if n.keeps(engine.Key{Topic: topic}) == nil || len(n.age.accepted) < len(ids) {
 		return
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ type topicKey struct{ name, incarnation string }
 
 // seeWaiter follows the queues of parked requests.
 func (n *Node) seeWaiter(v engine.Event) {
+	n.waitedAt = n.now()
 	switch v := v.(type) {
 	case engine.WaiterJoined:
 		s := n.waitersOf(v.Waiter.Topic, v.Waiter.Incarnation)
@@ -125,6 +127,9 @@ func (n *Node) Quiet(monotonic env.Instant) {
 	}
 	for _, topic := range n.topics {
 		s := n.waiters[topic]
+		if t := n.cycle.known[topic]; t != nil && t.gone {
+			n.fail(s.nobody(topic, "the topic is gone (Q-24)"))
+		}
 		for _, p := range n.order {
 			if p.key.Topic != topic.name || p.topic.ID != topic.incarnation || len(s.live[engine.AnyPartition]) == 0 && len(s.live[p.key.Partition]) == 0 {
 				continue
@@ -137,6 +142,23 @@ func (n *Node) Quiet(monotonic env.Instant) {
 			n.withheldWhileParked(p)
 		}
 	}
+}
+
+// QuietClosing checks what must hold when all is at rest while the engine closes: nobody is parked, or the stop would wait for him.
+func (n *Node) QuietClosing() {
+	for _, topic := range n.topics {
+		n.fail(n.waiters[topic].nobody(topic, "the engine closes"))
+	}
+}
+
+// nobody checks that all requests that were parked have been told to look again.
+func (s *waitShadow) nobody(topic topicKey, why string) error {
+	for _, queue := range slices.Sorted(maps.Keys(s.live)) {
+		if n := len(s.live[queue]); n > 0 {
+			return model.Violate("INV-17", "all is at rest, %s, and %d requests for %s (partition %d) are still parked", why, n, topic.name, queue)
+		}
+	}
+	return nil
 }
 
 // orphans checks that every lease was answered (INV-18), and so that none was taken for a waiter to come (PUMP-10).

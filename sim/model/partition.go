@@ -95,6 +95,9 @@ func (p *Partition) Lease(offset int64) (Lease, bool) {
 	return l, ok
 }
 
+// Skips returns the number of offsets above the frontier that were skipped as corrupt in this life.
+func (p *Partition) Skips() int { return len(p.skips) }
+
 // Leases returns the number of leases that have not ended.
 func (p *Partition) Leases() int { return len(p.leases) }
 

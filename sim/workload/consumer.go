@@ -131,6 +131,9 @@ func (c *consumer) accept(q *question) (got []held) {
 			if err := c.node.check.Empty(c.spec.Name, c.partition, q.asked); err != nil {
 				r.w.Fail(err)
 			}
+			if err := check.Waited(r.e.Now().Sub(q.asked), min(q.req.Wait, engine.MaxWait)); err != nil {
+				r.w.Fail(err)
+			}
 		}
 		c.refused(q.err)
 		return nil
@@ -147,11 +150,20 @@ func (c *consumer) accept(q *question) (got []held) {
 			r.w.Fail(err)
 			return nil
 		}
-		if err = c.node.check.Belongs(id, d); err != nil {
+		if err = c.node.check.Belongs(id, d); err == nil {
+			err = c.node.check.Stamped(id, d)
+		}
+		if err != nil {
 			r.w.Fail(err)
 			return nil
 		}
 		got = append(got, held{id, d.Handle})
+	}
+	if n := c.node; c.partition == engine.AnyPartition && n.engine != nil && !n.troubled && r.plan.ReadErrors == 0 && !r.plan.LookupErrors {
+		if err := n.check.Served(c.spec.Name, q.answers[0].Partition); err != nil {
+			r.w.Fail(err)
+			return nil
+		}
 	}
 	return got
 }
@@ -173,22 +185,39 @@ func (c *consumer) refused(err error) {
 
 // replay reads a stored message again, settled or not (CON-09).
 func (c *consumer) replay() {
+	r := c.node.run
+	c.replayOf(int32(r.w.Choose(c.spec.Partitions)), int64(r.w.Choose(200)))
+}
+
+// replayAtTheEnds reads near the oldest message that is left, or the newest.
+func (c *consumer) replayAtTheEnds() {
 	n, r := c.node, c.node.run
-	partition, offset := int32(r.w.Choose(c.spec.Partitions)), int64(r.w.Choose(200))
+	partition := int32(r.w.Choose(c.spec.Partitions))
+	f := n.check.Floor(c.spec.Name, partition)
+	from := pick(r.w, f.Low(), f.Low(), f.HighWatermark())
+	c.replayOf(partition, max(0, from+2-int64(r.w.Choose(5))))
+}
+
+func (c *consumer) replayOf(partition int32, offset int64) {
+	n, r := c.node, c.node.run
 	var d *engine.Delivery
 	var err error
-	before := n.check.Stored(c.spec.Name, partition)
+	before := n.check.Floor(c.spec.Name, partition)
 	if n.call("replay", 20*time.Second, func(eng *engine.Engine) { d, err = eng.Replay(c.spec.Name, partition, offset) }) != answered {
 		return
 	}
 	switch {
 	case err == nil:
-		if verr := r.messages.Replayed(n.name, d); verr != nil {
+		id, verr := r.messages.Replayed(n.name, d)
+		if verr == nil {
+			verr = n.check.Replayed(before, offset, id)
+		}
+		if verr != nil {
 			r.w.Fail(verr)
 		}
 	case errors.Is(err, engine.ErrEmpty):
-		if offset < before && r.plan.Churn == 0 {
-			r.fail("INV-04", "%s: replay of offset %d of %s/%d found nothing, the high watermark was %d (Q-50)", n.name, offset, c.spec.Name, partition, before)
+		if verr := n.check.ReplayFoundNothing(before, offset); verr != nil {
+			r.w.Fail(verr)
 		}
 	case errors.Is(err, engine.ErrOffsetGone) && (offset < n.check.Low(c.spec.Name, partition) || n.check.IsRotten(engine.Key{Topic: c.spec.Name, Partition: partition}, offset)):
 	default:

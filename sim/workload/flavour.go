@@ -142,7 +142,24 @@ func churn(w *sim.World, p *plan) {
 	p.Churn = pick(w, 3*time.Second, time.Second, 200*time.Millisecond, 20*time.Millisecond)
 	p.IdleAfter = pick(w, 0, 5*time.Second, time.Second)
 	p.Traffic = min(p.Traffic, 20*time.Second)
+	if w.Choose(5) == 0 {
+		idlers(w, p)
+		return
+	}
 	lingerAtLifecycle(w, p)
+}
+
+// idlers: consumers stay away for so long that what they use is closed, and come back while that is going on. What they ack then must
+// be as safe as ever.
+func idlers(w *sim.World, p *plan) {
+	p.Churn = 3 * time.Second
+	p.IdleAfter = time.Second
+	p.Consumers, p.Producers = 2+w.Choose(3), 1
+	p.Think, p.Pause, p.Wait = pick(w, 500*time.Millisecond, 2*time.Second), 3*time.Second, 50*time.Millisecond
+	p.Crashes = 4 + w.Choose(6)
+	p.Habits.Forget, p.Habits.Late = 0, 0 // a lease keeps its partition open
+	p.Policy.Linger = idlePoint
+	p.Policy.LingerFor = pick(w, 60*time.Millisecond, 400*time.Millisecond)
 }
 
 // lingerAtLifecycle makes one of the windows long that the end of an incarnation may fall into, in most worlds.

@@ -39,6 +39,8 @@ type node struct {
 	changeFailed                bool // a change of a topic failed in this life at the metastore, which takes no other until a restart
 	parked                      int  // consumers that do nothing but wait
 	topics                      topicHistories
+	calls                       int               // requests under way
+	calledAt                    env.Instant       // true time when the newest one began or ended
 	quorum                      *metastore.Quorum // of its metastore, when that has several voters
 }
 
@@ -174,10 +176,14 @@ func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)
 	}
 	n.run.requests++
 	seen := n.run.watch.call(n, name)
+	n.calls++
+	n.calledAt = e.Now()
 	outcome := proc.Call(name, e.Now().Add(patience), func() {
 		seen.runs()
 		fn(eng)
 	})
+	n.calls--
+	n.calledAt = e.Now()
 	seen.ended(outcome)
 	if outcome != sim.Done {
 		return unknown
@@ -225,7 +231,11 @@ func (n *node) watchQuiet() {
 	}
 	for !n.run.stopping {
 		n.run.e.Sleep(n.run.plan.every(every))
-		if n.engine != nil && !n.check.Closed() && n.proc.Quiet() {
+		switch {
+		case n.engine == nil || !n.proc.Quiet():
+		case n.check.Closed():
+			n.check.QuietClosing()
+		default:
 			n.check.Quiet(n.proc.Env().Now())
 		}
 	}

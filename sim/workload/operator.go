@@ -72,8 +72,7 @@ func (n *node) operateLoop() {
 		case 3, 4, 5, 6:
 			o.purge(spec.Name)
 		case 7:
-			more := 1 + r.w.Choose(1+spec.MaxInFlight)
-			o.alter(spec.Name, engine.TopicPatch{MaxInFlight: &more, MaxAckedAhead: &more})
+			o.alter(spec.Name, o.caps(spec))
 		case 8:
 			more := spec.Partitions + r.w.Choose(3)
 			if o.alter(spec.Name, engine.TopicPatch{Partitions: &more}) {
@@ -169,7 +168,16 @@ func (o *operator) get(name string) {
 func (o *operator) alter(name string, patch engine.TopicPatch) bool {
 	n := o.node
 	var err error
-	if n.call("alter topic", time.Minute, func(eng *engine.Engine) { _, err = eng.AlterTopic(name, patch) }) != answered {
+	n.check.Altering(name, patch)
+	life := n.boots
+	got := n.call("alter topic", time.Minute, func(eng *engine.Engine) {
+		var t engine.Topic
+		if t, err = eng.AlterTopic(name, patch); err == nil && life == n.boots {
+			n.check.Altered(patch, t)
+		}
+	})
+	n.check.AlterEnded(name, got == unsent || got == answered && (err == nil || errors.Is(err, engine.ErrInvalid) || errors.Is(err, engine.ErrTopicNotFound)))
+	if got != answered {
 		return false
 	}
 	shrinks := patch.Partitions != nil && errors.Is(err, engine.ErrInvalid) // it had grown before
@@ -180,6 +188,13 @@ func (o *operator) alter(name string, patch engine.TopicPatch) bool {
 		n.run.fail("AVL-01", "%s: alter topic %s: %v", n.name, name, err)
 	}
 	return err == nil || shrinks
+}
+
+// caps draws new caps, one of them or both.
+func (o *operator) caps(spec engine.TopicSpec) engine.TopicPatch {
+	w := o.node.run.w
+	inFlight, ahead := 1+w.Choose(1+spec.MaxInFlight), 1+w.Choose(1+spec.MaxAckedAhead)
+	return pick(w, engine.TopicPatch{MaxInFlight: &inFlight, MaxAckedAhead: &ahead}, engine.TopicPatch{MaxInFlight: &inFlight}, engine.TopicPatch{MaxAckedAhead: &ahead})
 }
 
 // fill sends a message to the last partition of a topic that has grown. Whoever was parked before is to have it (PUMP-19).

@@ -108,6 +108,8 @@ const primedPoint = "committer: snapshot taken, not written"
 
 const asidePoint = "engine: directory set aside, consumer state not dropped"
 
+const idlePoint = "engine: idle partition closed, not forgotten"
+
 // lifecyclePoints are the windows that the end of an incarnation, or of a log, may fall into.
 var lifecyclePoints = []string{
 	"engine: acked, not reported",

@@ -148,6 +148,46 @@ func (n *node) watchAges() {
 	}
 }
 
+// watchIdle looks, now and then, whether anything is open that nobody has used for a while (INV-32).
+func (n *node) watchIdle() {
+	for !n.run.stopping {
+		n.run.e.Sleep(20 * time.Second)
+		if n.engine != nil && n.calls == 0 && !n.troubled {
+			n.check.Idle(n.calledAt, n.run.plan.IdleAfter)
+		}
+	}
+}
+
+// readLoop replays messages around the places where logs begin and end.
+func (n *node) readLoop() {
+	r := n.run
+	n.createTopics()
+	for !r.stopping {
+		r.nap(r.pause(20 * time.Minute))
+		if !r.stopping {
+			n.newConsumer(r.w.Choose(len(r.plan.Topics))).replayAtTheEnds()
+		}
+	}
+}
+
+// tuneLoop alters, in some worlds, the retention of a topic once or twice.
+func (n *node) tuneLoop() {
+	r := n.run
+	if r.w.Choose(2) == 0 {
+		return
+	}
+	n.createTopics()
+	o := &operator{node: n}
+	for range 2 {
+		r.nap(r.pause(r.plan.Retention * 3 / 2))
+		if r.stopping {
+			return
+		}
+		ms := pick(r.w, 2*r.plan.Retention, 2*r.plan.Retention, r.plan.Retention).Milliseconds()
+		o.alter(r.plan.Topics[r.w.Choose(len(r.plan.Topics))].Name, engine.TopicPatch{RetentionMs: &ms})
+	}
+}
+
 // every stretches the pauses of those who look now and then in a world of hours.
 func (p *plan) every(d time.Duration) time.Duration {
 	if p.Retention >= time.Hour {

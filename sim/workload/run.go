@@ -189,6 +189,9 @@ func (r *run) story() {
 		}
 		r.clients.Go(n.name+" watch", n.watch)
 		r.clients.Go(n.name+" quiet watch", n.watchQuiet)
+		if r.plan.IdleAfter > 0 && r.plan.Retention > 0 {
+			r.clients.Go(n.name+" idle watch", n.watchIdle)
+		}
 		if r.plan.FaultGap > 0 {
 			r.clients.Go(n.name+" faults", n.faultWindows)
 		}
@@ -201,6 +204,8 @@ func (r *run) story() {
 		if r.plan.Retention > 0 {
 			r.clients.Go(n.name+" rush", n.rushLoop)
 			r.clients.Go(n.name+" ages", n.watchAges)
+			r.clients.Go(n.name+" tuner", n.tuneLoop)
+			r.clients.Go(n.name+" reader", n.readLoop)
 		}
 		if r.plan.Wide > 0 {
 			r.clients.Go(n.name+" wide", n.wideLoop)
