@@ -66,7 +66,7 @@ func (n *Node) DrawCopy(w io.Writer, key engine.Key, offset int64) bool {
 	if p == nil || p.copies[offset] == nil {
 		return false
 	}
-	ops := slices.Clone(p.copies[offset].ops)
+	ops := model.Operations(p.copies[offset].ops)
 	short := map[int64]int64{} // nonces are too long to be drawn: they are numbered
 	for i := range ops {
 		in := ops[i].Input.(model.CopyInput)

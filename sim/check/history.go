@@ -15,7 +15,7 @@ import (
 // copyHistory is everything that happened to one stored copy.
 type copyHistory struct {
 	offset int64
-	ops    []porcupine.Operation
+	ops    []model.CopyOperation
 	served bool // leased in the current life
 }
 
@@ -63,12 +63,10 @@ func (p *part) crashCopies(now int64) {
 }
 
 func (c *copyHistory) add(client int, in model.CopyInput, out model.CopyOutput) {
-	ret := in.Ret
 	if out == model.Unknown {
-		ret = math.MaxInt64 / 2
-		in.Ret = ret
+		in.Ret = math.MaxInt64 / 2
 	}
-	c.ops = append(c.ops, porcupine.Operation{ClientId: client, Input: in, Call: in.Call, Output: out, Return: ret})
+	c.ops = append(c.ops, model.CopyOperation{CopyInput: in, Client: int32(client), Output: out})
 }
 
 // Client tells of a client's ack, extend or nack: which handle, when it was sent and answered, and the answer.
@@ -103,12 +101,12 @@ func (n *Node) Histories(budget time.Duration) (v Verdict) {
 	spec := model.Copy()
 	for _, p := range n.order {
 		for _, c := range p.order {
-			ops := c.upTo(p, n.now())
-			if legal, sequential := model.Sequential(ops); sequential && legal {
+			history := c.upTo(p, n.now())
+			if legal, sequential := model.Sequential(history); sequential && legal {
 				v.Checked++
 				continue
 			}
-			ops = model.Ordered(ops)
+			ops := model.Ordered(model.Operations(history))
 			verdict := porcupine.CheckOperationsTimeout(spec, ops, budget)
 			legal, decided := model.Linearizable(ops)
 			switch {
@@ -131,7 +129,7 @@ func (n *Node) Histories(budget time.Duration) (v Verdict) {
 
 // upTo is the history as far as it can be judged: to the end for a partition that is there, and up to the deletion for one
 // that is not. What was under way then was answered by then or not: whether it took effect does not matter any more.
-func (c *copyHistory) upTo(p *part, now int64) []porcupine.Operation {
+func (c *copyHistory) upTo(p *part, now int64) []model.CopyOperation {
 	if !p.gone {
 		if c.offset < p.kept.low || c.offset >= p.model.HW {
 			return c.ops // retention removed it, settled or not; or only a consume that held an older log ever reserved it
@@ -141,14 +139,13 @@ func (c *copyHistory) upTo(p *part, now int64) []porcupine.Operation {
 		}
 		return c.final(now)
 	}
-	var ops []porcupine.Operation
+	var ops []model.CopyOperation
 	for _, op := range c.ops {
 		if op.Call >= p.goneAt {
 			continue
 		}
-		if in := op.Input.(model.CopyInput); op.Return >= p.goneAt {
-			in.Ret = math.MaxInt64 / 2
-			op.Input, op.Output, op.Return = in, model.Unknown, in.Ret
+		if op.Ret >= p.goneAt {
+			op.Ret, op.Output = math.MaxInt64/2, model.Unknown
 		}
 		ops = append(ops, op)
 	}
@@ -157,17 +154,17 @@ func (c *copyHistory) upTo(p *part, now int64) []porcupine.Operation {
 
 // final is the history with the demand that the copy ended settled: without it a lost message would pass. It shares the memory of
 // the history, to which nothing is added any more.
-func (c *copyHistory) final(now int64) []porcupine.Operation {
+func (c *copyHistory) final(now int64) []model.CopyOperation {
 	last := now + 1
 	in := model.CopyInput{Op: model.OpFinal, Call: last, Ret: last}
-	return append(c.ops, porcupine.Operation{Input: in, Call: last, Output: model.OK, Return: last})
+	return append(c.ops, model.CopyOperation{CopyInput: in, Output: model.OK})
 }
 
 func (c *copyHistory) describe() string {
 	spec := model.Copy()
 	text := ""
 	for _, op := range c.ops {
-		text += fmt.Sprintf("  %12v … %-12v client %d  %s\n", time.Duration(op.Call), time.Duration(op.Return), op.ClientId, spec.DescribeOperation(op.Input, op.Output))
+		text += fmt.Sprintf("  %12v … %-12v client %d  %s\n", time.Duration(op.Call), time.Duration(op.Ret), op.Client, spec.DescribeOperation(op.CopyInput, op.Output))
 	}
 	return text
 }

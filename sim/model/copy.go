@@ -63,7 +63,13 @@ func Copy() porcupine.Model {
 	return (&porcupine.NondeterministicModel{
 		Init: func() []any { return []any{copyState{}} },
 		Step: func(state, input, output any) []any {
-			return stepCopy(state.(copyState), input.(CopyInput), output.(CopyOutput))
+			in := input.(CopyInput)
+			next := stepCopy(nil, state.(copyState), &in, output.(CopyOutput))
+			states := make([]any, len(next))
+			for i := range next {
+				states[i] = next[i]
+			}
+			return states
 		},
 		Equal:             func(a, b any) bool { return a == b },
 		DescribeOperation: func(in, out any) string { return describeCopy(in.(CopyInput), out.(CopyOutput)) },
@@ -71,35 +77,35 @@ func Copy() porcupine.Model {
 	}).ToModel()
 }
 
-func stepCopy(s copyState, in CopyInput, out CopyOutput) []any {
+// stepCopy appends the states that an operation may lead to.
+func stepCopy(next []copyState, s copyState, in *CopyInput, out CopyOutput) []copyState {
 	switch in.Op {
 	case OpReserve:
 		if s.phase == free || s.phase == leased && in.Ret >= s.low {
-			return []any{copyState{leased, in.Nonce, in.ExpiryLow, in.ExpiryHigh}}
+			next = append(next, copyState{leased, in.Nonce, in.ExpiryLow, in.ExpiryHigh})
 		}
-		return nil
 	case OpRelease:
 		if s.phase == leased && s.nonce == in.Nonce {
-			return []any{copyState{}}
+			next = append(next, copyState{})
 		}
-		return nil
 	case OpCrash:
 		if s.phase == settled {
-			return []any{s, copyState{}}
+			next = append(next, s)
 		}
-		return []any{copyState{}}
+		next = append(next, copyState{})
 	case OpFinal:
 		if s.phase == settled {
-			return []any{s}
+			next = append(next, s)
 		}
-		return nil
+	default:
+		next = stepHandle(next, s, in, out)
 	}
-	return stepHandle(s, in, out)
+	return next
 }
 
 // stepHandle is an ack, extend or nack. One without an answer took effect or not (FAIL-06), and whatever is sent again settles once at
 // most (FAIL-07).
-func stepHandle(s copyState, in CopyInput, out CopyOutput) (next []any) {
+func stepHandle(next []copyState, s copyState, in *CopyInput, out CopyOutput) []copyState {
 	holds := s.phase == leased && s.nonce == in.Nonce
 	if out != Gone && holds && in.Call < s.high {
 		switch in.Op {

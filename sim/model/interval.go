@@ -47,12 +47,11 @@ func Ordered(ops []porcupine.Operation) []porcupine.Operation {
 }
 
 func isInstant(op *porcupine.Operation) bool {
-	switch op.Input.(CopyInput).Op {
-	case OpAck, OpExtend, OpNack:
-		return false
-	}
-	return true
+	return op.Input.(CopyInput).Op.byOwner()
 }
+
+// byOwner reports whether the operation is one of the owner, which happens at an instant, and not a client's.
+func (op CopyOp) byOwner() bool { return op != OpAck && op != OpExtend && op != OpNack }
 
 // Linearizable reports whether the history of one copy is one that [Copy] allows. The operations are those that [Ordered] returns.
 // decided is false when a nonce has more operations than are judged.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -52,18 +53,15 @@ func (e Ending) String() string {
 type Partition struct {
 	Visibility time.Duration
 
-	HW        int64 // the highest high watermark ever announced, exclusive
-	open      bool  // the shard of the current life exists
-	committed int64 // frontier of the live shard
-	settled   map[int64]bool
+	HW        int64          // the highest high watermark ever announced, exclusive
+	open      bool           // the shard of the current life exists
+	committed int64          // frontier of the live shard
+	settled   int            // how many offsets are above the frontier
 	skips     map[int64]bool // above the frontier, skipped as corrupt in the current life; they count for no cap and are not stored
 	leases    map[int64]Lease
-	low       int64            // no offset above the frontier and below this one is free
-	last      map[int64]Ending // how the newest lease of an offset ended
-	nonces    map[int64]bool   // every nonce ever handed out
-	acked     map[int64]bool   // acked in some life
-	returned  map[int64]int64  // true time when the newest accepted ack of an offset returned
-	skipped   map[int64]bool   // never to be acked: corrupt, or below the retention floor
+	low       int64          // no offset above the frontier and below this one is free
+	offsets   []offset       // what is known of each, see at
+	nonces    map[int64]bool // every nonce ever handed out
 
 	taken   *Snapshot // the snapshot that the committer took last
 	Cached  *Snapshot // newest one known to be in the page cache
@@ -71,12 +69,54 @@ type Partition struct {
 	exact   *Snapshot // after a graceful stop: what the next start must find
 }
 
+// offset is what the shadow knows of one offset. Partitions hold tens of thousands, and every event asks for some.
+type offset struct {
+	returned int64  // true time when the newest accepted ack returned
+	known    bool   // returned is set
+	last     Ending // how the newest lease ended
+	acked    bool   // in some life
+	skipped  bool   // never to be acked: corrupt, or below the retention floor
+	settled  bool   // in the live shard, above the frontier
+}
+
+// offsetsMost is more than any world stores in one partition: what lies above is nonsense, of which nothing is remembered.
+const offsetsMost = 1 << 24
+
+// at returns what is known of an offset, for changing.
+func (p *Partition) at(o int64) *offset {
+	if o < 0 || o >= offsetsMost {
+		return new(offset)
+	}
+	if more := o + 1 - int64(len(p.offsets)); more > 0 {
+		p.offsets = append(p.offsets, make([]offset, more)...)
+	}
+	return &p.offsets[o]
+}
+
+// of returns what is known of an offset.
+func (p *Partition) of(o int64) offset {
+	if uint64(o) < uint64(len(p.offsets)) {
+		return p.offsets[o]
+	}
+	return offset{}
+}
+
+// above returns the offsets above one, with what is known of them.
+func (p *Partition) above(o int64) iter.Seq2[int64, *offset] {
+	return func(yield func(int64, *offset) bool) {
+		for o = max(o+1, 0); o < int64(len(p.offsets)); o++ {
+			if !yield(o, &p.offsets[o]) {
+				return
+			}
+		}
+	}
+}
+
 // NewPartition returns the shadow of an empty partition.
 func NewPartition(visibility time.Duration) *Partition {
 	empty := func() *Snapshot { return &Snapshot{Committed: -1} }
 	return &Partition{
-		Visibility: visibility, committed: -1, settled: map[int64]bool{}, leases: map[int64]Lease{},
-		last: map[int64]Ending{}, nonces: map[int64]bool{}, acked: map[int64]bool{}, returned: map[int64]int64{}, skipped: map[int64]bool{}, skips: map[int64]bool{},
+		Visibility: visibility, committed: -1, leases: map[int64]Lease{}, nonces: map[int64]bool{}, skips: map[int64]bool{},
 		Cached: empty(), Durable: empty(),
 	}
 }
@@ -86,7 +126,7 @@ func (p *Partition) Committed() (int64, bool) { return p.committed, p.open }
 
 // IsSettled reports whether the live shard holds the offset as settled.
 func (p *Partition) IsSettled(offset int64) bool {
-	return offset <= p.committed || p.settled[offset] || p.skips[offset]
+	return offset <= p.committed || p.of(offset).settled || p.skips[offset]
 }
 
 // Lease returns the live lease of an offset.
@@ -125,23 +165,32 @@ func (p *Partition) OpenShard(s *Snapshot) error {
 		return err
 	}
 	p.undo(s)
-	p.open, p.committed, p.settled, p.low = true, s.Committed, make(map[int64]bool, len(s.Ahead)), 0
+	p.forgetSettled()
+	p.open, p.committed, p.low = true, s.Committed, 0
 	for _, o := range s.Ahead {
-		p.settled[o] = true
+		p.mark(o)
 	}
 	p.exact = nil
 	return nil
 }
 
+// forgetSettled empties the set of settled offsets above the frontier.
+func (p *Partition) forgetSettled() {
+	for _, e := range p.above(-1) {
+		e.settled = false
+	}
+	p.settled = 0
+}
+
 // onlySettled checks that no frontier lies past an ack: recovered ⊆ settled in some life (INV-11, COM-18).
 func (p *Partition) onlySettled(s *Snapshot) error {
 	for o := int64(0); o <= s.Committed; o++ {
-		if !p.acked[o] && !p.skipped[o] {
+		if e := p.of(o); !e.acked && !e.skipped {
 			return Violate("INV-11", "recovered frontier %d covers offset %d, which nobody acked", s.Committed, o)
 		}
 	}
 	for _, o := range s.Ahead {
-		if !p.acked[o] && !p.skipped[o] {
+		if e := p.of(o); !e.acked && !e.skipped {
 			return Violate("INV-11", "recovered acked-ahead offset %d, which nobody acked", o)
 		}
 	}
@@ -163,12 +212,12 @@ func (p *Partition) keepsSnapshot(s *Snapshot) error {
 
 func (p *Partition) firstMissing(want, have *Snapshot) (int64, bool) {
 	for o := have.Committed + 1; o <= want.Committed; o++ {
-		if !have.Settled(o) && !p.skipped[o] {
+		if !have.Settled(o) && !p.of(o).skipped {
 			return o, true
 		}
 	}
 	for _, o := range want.Ahead {
-		if !have.Settled(o) && !p.skipped[o] {
+		if !have.Settled(o) && !p.of(o).skipped {
 			return o, true
 		}
 	}
@@ -177,9 +226,9 @@ func (p *Partition) firstMissing(want, have *Snapshot) (int64, bool) {
 
 // undo notes which acks the crash undid.
 func (p *Partition) undo(s *Snapshot) {
-	for o, e := range p.last { // order-free: each offset on its own
-		if e == Acked && !s.Settled(o) {
-			p.last[o] = CrashedAcked
+	for o, e := range p.above(s.Committed) {
+		if e.last == Acked && !s.Settled(o) {
+			e.last = CrashedAcked
 		}
 	}
 }
@@ -187,28 +236,31 @@ func (p *Partition) undo(s *Snapshot) {
 // Undone returns the offsets whose ack had returned and that are not settled in s, with the time of that return.
 func (p *Partition) Undone(s *Snapshot) map[int64]int64 {
 	undone := map[int64]int64{}
-	for o, at := range p.returned { // order-free: builds a map
-		if p.last[o] == Acked && !s.Settled(o) {
-			undone[o] = at
+	for o, e := range p.above(s.Committed) {
+		if e.known && e.last == Acked && !s.Settled(o) {
+			undone[o] = e.returned
 		}
 	}
 	return undone
 }
 
 // Returned is told that an accepted ack has returned: from here on the windows of the contract count.
-func (p *Partition) Returned(offset, trueTime int64) { p.returned[offset] = trueTime }
+func (p *Partition) Returned(offset, trueTime int64) {
+	e := p.at(offset)
+	e.returned, e.known = trueTime, true
+}
 
 // WasAcked reports whether an ack of the offset was ever accepted.
-func (p *Partition) WasAcked(offset int64) bool { return p.acked[offset] }
+func (p *Partition) WasAcked(offset int64) bool { return p.of(offset).acked }
 
 // Ahead returns how many offsets are settled above the frontier.
-func (p *Partition) Ahead() int { return len(p.settled) }
+func (p *Partition) Ahead() int { return p.settled }
 
 // KnowsNonce reports whether a nonce was ever handed out.
 func (p *Partition) KnowsNonce(nonce int64) bool { return p.nonces[nonce] }
 
 // LastEnding returns how the newest lease of an offset ended.
-func (p *Partition) LastEnding(offset int64) Ending { return p.last[offset] }
+func (p *Partition) LastEnding(offset int64) Ending { return p.of(offset).last }
 
 // Overdue returns an offset whose lease expired more than slack before now and was not released.
 func (p *Partition) Overdue(now, slack int64) (int64, bool) {
@@ -224,7 +276,7 @@ func (p *Partition) Overdue(now, slack int64) (int64, bool) {
 // are not safe, however old they are (INV-13).
 func (p *Partition) Truncate(n int) {
 	for _, o := range p.taken.Ahead[n:] {
-		delete(p.returned, o)
+		p.at(o).known = false
 	}
 	p.taken = &Snapshot{Committed: p.taken.Committed, Ahead: p.taken.Ahead[:n], At: p.taken.At}
 }
@@ -260,8 +312,9 @@ func (p *Partition) ReserveUnseen(offset int64, l Lease, now int64, maxInFlight,
 	}
 	p.nonces[l.Nonce] = true
 	p.leases[offset] = l
-	why := p.last[offset]
-	p.last[offset] = Live
+	e := p.at(offset)
+	why := e.last
+	e.last = Live
 	if why == Live || why == Acked { // DEL-02, DEL-03
 		return why, Violate("INV-15", "offset %d leased again without a cause, its last lease was %s", offset, why)
 	}
@@ -277,7 +330,7 @@ func (p *Partition) capped(offset int64, maxInFlight, maxAhead int) error {
 	if offset != hole { // ORD-08, CON-17
 		return Violate("INV-16", "offset %d leased, the lowest unresolved one is %d", offset, hole)
 	}
-	if len(p.settled) >= maxAhead && offset != p.committed+1 {
+	if p.settled >= maxAhead && offset != p.committed+1 {
 		return Violate("INV-16", "offset %d leased beyond the acked-ahead cap of %d, the hole is %d", offset, maxAhead, p.committed+1)
 	}
 	return nil
@@ -295,7 +348,7 @@ func (p *Partition) lowest() int64 {
 // free ends the lease of an offset that is not settled.
 func (p *Partition) free(offset int64, how Ending) {
 	delete(p.leases, offset)
-	p.last[offset] = how
+	p.at(offset).last = how
 	p.low = min(p.low, offset)
 }
 
@@ -310,8 +363,8 @@ func (p *Partition) Ack(offset, nonce, committed, now int64) error {
 		return err
 	}
 	delete(p.leases, offset)
-	p.last[offset] = Acked
-	p.acked[offset] = true
+	e := p.at(offset)
+	e.last, e.acked = Acked, true
 	p.settle(offset)
 	if p.committed != committed { // INV-07: the frontier covers exactly the contiguous settled run
 		return Violate("INV-07", "after the ack of %d the frontier is %d, expected %d", offset, committed, p.committed)
@@ -320,17 +373,33 @@ func (p *Partition) Ack(offset, nonce, committed, now int64) error {
 }
 
 func (p *Partition) settle(offset int64) {
-	p.settled[offset] = true
+	p.mark(offset)
 	p.advance()
+}
+
+// mark adds an offset to those that are settled above the frontier.
+func (p *Partition) mark(o int64) {
+	if e := p.at(o); !e.settled {
+		e.settled = true
+		p.settled++
+	}
 }
 
 // advance moves the frontier over the contiguous settled run.
 func (p *Partition) advance() {
-	for p.settled[p.committed+1] || p.skips[p.committed+1] {
+	for p.of(p.committed+1).settled || p.skips[p.committed+1] {
 		p.committed++
-		delete(p.settled, p.committed)
-		delete(p.skips, p.committed)
+		p.pass(p.committed)
 	}
+}
+
+// pass is told that an offset is not above the frontier any more.
+func (p *Partition) pass(o int64) {
+	if e := p.at(o); e.settled {
+		e.settled = false
+		p.settled--
+	}
+	delete(p.skips, o)
 }
 
 // holds checks that (offset, nonce) names a live lease (INV-06).
@@ -338,7 +407,7 @@ func (p *Partition) holds(op string, offset, nonce, now int64) error {
 	l, ok := p.leases[offset]
 	switch {
 	case !ok:
-		return Violate("INV-06", "%s of offset %d was accepted, nobody leases it (%s)", op, offset, p.last[offset])
+		return Violate("INV-06", "%s of offset %d was accepted, nobody leases it (%s)", op, offset, p.of(offset).last)
 	case l.Nonce != nonce:
 		return Violate("INV-06", "%s of offset %d with nonce %d was accepted, the lease has nonce %d", op, offset, nonce, l.Nonce)
 	case now >= l.Expiry:
@@ -400,9 +469,9 @@ func (p *Partition) Skip(offset, committed int64) error {
 	if _, leased := p.leases[offset]; !leased {
 		return Violate("INV-05", "offset %d was skipped without a reservation", offset)
 	}
-	p.skipped[offset] = true
+	e := p.at(offset)
+	e.skipped, e.last = true, Skipped
 	delete(p.leases, offset)
-	p.last[offset] = Skipped
 	p.skips[offset] = true
 	p.advance()
 	if p.committed != committed {
@@ -413,12 +482,12 @@ func (p *Partition) Skip(offset, committed int64) error {
 
 // Take is told that the committer read the live state; it must be the state.
 func (p *Partition) Take(s *Snapshot) error {
-	same := s.Committed == p.committed && len(s.Ahead) == len(p.settled)
+	same := s.Committed == p.committed && len(s.Ahead) == p.settled
 	for i := 0; same && i < len(s.Ahead); i++ {
-		same = p.settled[s.Ahead[i]]
+		same = p.of(s.Ahead[i]).settled
 	}
 	if !same {
-		return Violate("INV-07", "the committer took frontier %d with %d ahead, the shard has %d with %d", s.Committed, len(s.Ahead), p.committed, len(p.settled))
+		return Violate("INV-07", "the committer took frontier %d with %d ahead, the shard has %d with %d", s.Committed, len(s.Ahead), p.committed, p.settled)
 	}
 	p.taken = s
 	return nil
@@ -457,7 +526,7 @@ func (p *Partition) Stop() {
 
 func (p *Partition) endLife() {
 	for o := range p.leases { // order-free: each offset on its own
-		p.last[o] = CrashedLeased
+		p.at(o).last = CrashedLeased
 	}
 	p.leases, p.skips = map[int64]Lease{}, map[int64]bool{}
 	p.open = false
@@ -471,7 +540,7 @@ func (p *Partition) Reservable(maxInFlight, maxAhead int) (int64, bool) {
 		return 0, false
 	}
 	hole := p.lowest()
-	return hole, hole < p.HW && (len(p.settled) < maxAhead || hole == p.committed+1)
+	return hole, hole < p.HW && (p.settled < maxAhead || hole == p.committed+1)
 }
 
 // Drop is told that the shard is gone for good.

@@ -24,17 +24,16 @@ func (p *Partition) Jump(from, oldest int64) ([]Dropped, error) {
 	}
 	for o := from + 1; o < oldest; o++ {
 		if !p.IsSettled(o) {
-			p.skipped[o] = true
+			p.at(o).skipped = true
 		}
-		delete(p.settled, o)
-		delete(p.skips, o)
+		p.pass(o)
 	}
 	var dropped []Dropped
 	for _, o := range slices.Sorted(maps.Keys(p.leases)) {
 		if o < oldest {
 			dropped = append(dropped, Dropped{o, p.leases[o].Nonce})
 			delete(p.leases, o)
-			p.last[o] = GivenBack
+			p.at(o).last = GivenBack
 		}
 	}
 	p.committed = oldest - 1
