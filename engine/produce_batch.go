@@ -49,22 +49,17 @@ func (e *Engine) ProduceBatch(topic string, messages []Message) error {
 
 // storeBatch appends the messages to the ingress log in one go.
 func (e *Engine) storeBatch(t *topic, messages []Message) error {
-	buf := new([]byte) // of its own: a batch may be large, and a pool would keep it
-	ends := make([]int, len(messages))
+	buf := make([]byte, 0, roomFor(t, messages)) // of its own: a batch may be large, and a pool would keep it. It never moves
+	payloads := make([][]byte, len(messages))
 	partitions := make([]int32, len(messages))
 	now := e.env.Wall().UnixMilli()
 	for i, m := range messages {
 		partitions[i] = t.choose(m)
-		*buf = record.AppendProduce(*buf, record.Produce{
+		begin := len(buf)
+		buf = record.AppendProduce(buf, record.Produce{
 			Topic: t.info.Name, Incarnation: t.info.ID, Key: m.Key, Partition: partitions[i], CreatedMs: now, Payload: m.Payload,
 		})
-		ends[i] = len(*buf)
-	}
-	payloads := make([][]byte, len(messages))
-	begin := 0
-	for i, end := range ends { // only now: the buffer has moved while it grew
-		payloads[i] = (*buf)[begin:end:end]
-		begin = end
+		payloads[i] = buf[begin:len(buf):len(buf)]
 	}
 	first, err := e.wal.Append(payloads...)
 	if err != nil {
@@ -77,4 +72,12 @@ func (e *Engine) storeBatch(t *topic, messages []Message) error {
 		}
 	}
 	return nil
+}
+
+// roomFor returns how many bytes the records of a batch take.
+func roomFor(t *topic, messages []Message) (n int) {
+	for _, m := range messages {
+		n += record.ProduceSize(record.Produce{Topic: t.info.Name, Incarnation: t.info.ID, Key: m.Key, Payload: m.Payload})
+	}
+	return n
 }

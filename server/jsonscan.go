@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"unicode/utf8"
 )
@@ -126,9 +127,23 @@ var special = func() (t [256]bool) {
 	return t
 }()
 
+// anySpecial reports whether one of eight bytes is special. A byte of x ^ c is zero where x has c; the subtractions set the high bit
+// of the lowest byte that is less than 0x20, or zero, and of no byte below it.
+func anySpecial(x uint64) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, back := x^'"'*ones, x^'\\'*ones
+	return ((x-0x20*ones)&^x|(quote-ones)&^quote|(back-ones)&^back)&high != 0
+}
+
 // scanString returns where the string ends that begins with the quote at i.
 func scanString(b []byte, i int) int {
 	for i++; i < len(b); i++ {
+		for i+8 <= len(b) && !anySpecial(binary.LittleEndian.Uint64(b[i:])) {
+			i += 8
+		}
+		if i == len(b) {
+			break
+		}
 		c := b[i]
 		if !special[c] {
 			continue

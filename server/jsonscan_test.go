@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -27,6 +28,19 @@ var jsonTexts = []string{
 func TestIsJSON(t *testing.T) {
 	for _, text := range jsonTexts {
 		require.Equal(t, json.Valid([]byte(text)), isJSON([]byte(text), depthMax), "%.60q", text)
+	}
+}
+
+// Eight bytes at a time, a special byte is found wherever it stands, and no other is taken for one.
+func TestAnySpecial(t *testing.T) {
+	for c := range 256 {
+		for _, filler := range []byte{' ', '!', '#', '[', ']', 0x7f, 0x80, 0xa0, 0xff} {
+			for at := range 8 {
+				b := bytes.Repeat([]byte{filler}, 8)
+				b[at] = byte(c)
+				require.Equal(t, special[c], anySpecial(binary.LittleEndian.Uint64(b)), "%q", b)
+			}
+		}
 	}
 }
 
