@@ -64,7 +64,7 @@ func (n *Node) seeConsumer(v committer.Event) {
 		n.Goal("S-21") // a tick longer than T
 	case committer.Stranded:
 		p := n.partOf(v.Key)
-		if !p.gone {
+		if !p.gone && !n.meddled[p.key] {
 			n.failPart(p, model.Violate("INV-25", "the partition was stranded although nobody touched its directory"))
 		}
 		p.stranded = true
@@ -90,6 +90,7 @@ func (n *Node) primed(p *part, v committer.Primed) {
 }
 
 func (n *Node) windowWritten(p *part, v committer.WindowWritten) {
+	n.writesState(v)
 	if !p.slots.primed {
 		n.failPart(p, model.Violate("INV-12", "slot %d was written before the file was primed (COM-23)", v.Slot))
 	}

@@ -50,7 +50,15 @@ type Node struct {
 	cycle       lifecycle
 	inert       map[int64]inert // by task
 
-	age retention
+	age    retention
+	rhythm cadence
+	told   map[int64]asked // by task
+	// overflows counts windows that were read as not everything fitted, mayBeClean is set once a graceful stop has begun.
+	overflows  int
+	mayBeClean bool
+	lastNonce  int64
+	meddled    map[engine.Key]bool
+
 	// Removed counts what retention did.
 	Removed Gone
 	// Causes counts redeliveries by what ended the lease before.
@@ -226,7 +234,7 @@ func (n *Node) Stopped() {
 }
 
 // Closing tells that a graceful stop has begun.
-func (n *Node) Closing() { n.closing = true }
+func (n *Node) Closing() { n.closing, n.mayBeClean = true, true }
 
 // Paused tells that the machine stands still until the given true time: deadlines of its tasks are late by that.
 func (n *Node) Paused(until env.Instant) {
@@ -242,6 +250,7 @@ const pauseSpacing = 10 * time.Second
 func (n *Node) now() int64 { return int64(n.World.Now()) }
 
 func (n *Node) see(v engine.Event) {
+	n.seePromises(v)
 	n.closedLog(v)
 	n.seeRetention(v)
 	n.moved(v)
@@ -303,7 +312,9 @@ func (n *Node) seeLog(p *part, v segment.Event) {
 		}
 		p.opened = n.life
 		p.recoveredGarbage(v.Next)
-		n.failPart(p, p.model.Advance(v.Next))
+		if !n.meddled[p.key] {
+			n.failPart(p, p.model.Advance(v.Next))
+		}
 	case segment.Committed:
 		n.Commits++
 		p.reopened = -1
@@ -371,6 +382,9 @@ func (n *Node) seeShard(v engine.Event) {
 		n.corruptSkipped(n.parts[v.Key], v)
 	case engine.FrontierClamped:
 		p := n.parts[v.Key]
+		if n.meddled[v.Key] {
+			break
+		}
 		n.failPart(p, model.Violate("INV-11", "the recovered frontier %d lies beyond the log's end %d", v.Frontier, v.HW))
 	case engine.DispatchStalled:
 		if n.excused(v.Err) {

@@ -38,7 +38,7 @@ type report struct {
 }
 
 // invariant finds the name of the check in an error.
-var invariant = regexp.MustCompile(`\b(INV|AVL|API|ORD)-\d+\b`)
+var invariant = regexp.MustCompile(`\b(INV|AVL|API|ORD|COM|CON|INF|LOG|PUMP|REC|WAL|Q)-\d+\b`)
 
 // Run builds the simulator with the mutant and lets it run seeds until one fails. root is the module's root;
 // extra are further arguments for the simulator.
