@@ -164,7 +164,7 @@ func (p *partition) learnConsumer(log *segment.Log) error {
 		return err
 	}
 	head, headMs := max(state.Committed+1, log.Oldest()), int64(0)
-	if rec, err := log.Read(head); err == nil { // there may be none, or it may be unreadable
+	if rec, err := log.View(head); err == nil { // there may be none, or it may be unreadable
 		headMs = rec.CommittedMs
 	}
 	p.mu.Lock()
@@ -194,7 +194,7 @@ func (e *Engine) CommittedAt(topic string, partition int32, offset int64) (ms in
 	if log == nil {
 		return p.headAt(offset)
 	}
-	rec, err := log.Read(offset)
+	rec, err := log.View(offset)
 	return rec.CommittedMs, err == nil
 }
 

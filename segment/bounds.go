@@ -330,9 +330,9 @@ type boundary struct {
 func (b *boundary) frame(f scanned) {
 	switch {
 	case f.Next() == b.End:
-		b.found = &f
+		b.found = f.keep(b.found)
 	case f.Base < b.End && f.Next() > b.End:
-		b.over = &f
+		b.over = f.keep(b.over)
 	}
 }
 

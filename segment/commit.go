@@ -425,7 +425,9 @@ func (l *Log) writable() (*segment, error) {
 
 // begin creates the segment that starts at the high watermark and makes it the active one.
 func (l *Log) begin() (*segment, error) {
-	s := &segment{base: l.hw.Load(), end: l.hw.Load(), first: unknownMs, last: l.floor, indexed: true, indexing: l.env.NewMutex()}
+	s := &segment{base: l.hw.Load(), end: l.hw.Load()}
+	s.warm(l.env)
+	s.last, s.indexed = l.floor, true
 	file, err := l.dir.Create(s.name())
 	if errors.Is(err, fs.ErrExist) {
 		// Only a creation that failed half-way in this log can have left it, and then it is empty.

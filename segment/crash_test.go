@@ -404,32 +404,61 @@ func TestCrashInEveryShortProgram(t *testing.T) {
 				t.Parallel()
 				c := &checker{t: t, opt: crashOptions, limit: 25, settle: true, seen: map[[2]uint64]int{}}
 				programs := 0
-				var extend func(program []string)
-				extend = func(program []string) {
+				extend([]string{first}, steps, length, func(program []string) {
 					programs++
-					s := c.story(disk.New(p))
-					require.NoError(t, s.open())
-					for i, step := range program {
-						if s.keep = i == len(program)-1; s.keep {
-							s.mark(fmt.Sprint("before ", step, " of ", program))
-						}
-						require.NoError(t, s.step(step), "%v", program)
-					}
-					s.mark(fmt.Sprint("after ", program))
-					for _, st := range s.states {
-						c.crash(st, 1)
-					}
-					require.NoError(t, s.log.Close())
-					if len(program) < length {
-						for _, step := range steps {
-							extend(append(slices.Clone(program), step))
-						}
-					}
-				}
-				extend([]string{first})
+					c.lastStep(p, program, 1)
+				})
 				t.Logf("%d programs, %d images", programs, c.images)
 			})
 		}
+	}
+}
+
+// LOG-24, INV-04; G10: crashes in the recovery and in the recovery from those, with what they leave of unsynced bounds, all of them and not
+// drawn: after every call of the last step of every short program, and of each recovery.
+func TestNestedCrashesWithUnsyncedBounds(t *testing.T) {
+	steps := []string{"1", "4", "big", "below 1", "retain", "reopen"}
+	length := 2
+	if long() {
+		length = 3
+	}
+	for _, p := range []disk.Personality{disk.Adversarial, disk.Ordered} {
+		for _, first := range steps {
+			t.Run(fmt.Sprint(p, " ", first), func(t *testing.T) {
+				t.Parallel()
+				c := &checker{t: t, opt: crashOptions, seen: map[[2]uint64]int{}}
+				extend([]string{first}, steps, length, func(program []string) { c.lastStep(p, program, 2) })
+				t.Logf("%d images", c.images)
+			})
+		}
+	}
+}
+
+// lastStep checks crashes in the last step of a program.
+func (c *checker) lastStep(p disk.Personality, program []string, depth int) {
+	s := c.story(disk.New(p))
+	require.NoError(c.t, s.open())
+	for i, step := range program {
+		if s.keep = i == len(program)-1; s.keep {
+			s.mark(fmt.Sprint("before ", step, " of ", program))
+		}
+		require.NoError(c.t, s.step(step), "%v", program)
+	}
+	s.mark(fmt.Sprint("after ", program))
+	for _, st := range s.states {
+		c.crash(st, depth)
+	}
+	require.NoError(c.t, s.log.Close())
+}
+
+// extend visits a program and every one of up to length steps that begins with it.
+func extend(program, steps []string, length int, visit func([]string)) {
+	visit(program)
+	if len(program) == length {
+		return
+	}
+	for _, step := range steps {
+		extend(append(slices.Clone(program), step), steps, length, visit)
 	}
 }
 

@@ -118,7 +118,7 @@ func (l *Log) Extent() (x Extent) {
 	for _, s := range l.segs {
 		x.Bytes += s.size
 	}
-	if len(l.segs) > 0 && l.segs[0].first != unknownMs {
+	if len(l.segs) > 0 && l.segs[0].usage != nil && l.segs[0].first != unknownMs {
 		x.FirstMs = l.segs[0].first
 	}
 	return x
@@ -189,6 +189,9 @@ func (l *Log) release() error {
 	l.hot = nil
 	var files []vfs.File
 	for _, s := range l.segs {
+		if s.usage == nil {
+			continue
+		}
 		if s.file != nil {
 			files = append(files, s.file)
 			s.file = nil
@@ -204,12 +207,17 @@ func (l *Log) release() error {
 	return err
 }
 
-// segment is one file. Every field but base and indexing is guarded by Log.mu.
+// segment is one file. Every field but base is guarded by Log.mu. A log may have very many, of which few are used: the others
+// take no more than this.
 type segment struct {
-	base int64
-	end  int64 // exclusive offset: the successor's base; the high watermark for the active one
-	size int64 // bytes that hold committed frames
+	base   int64
+	end    int64 // exclusive offset: the successor's base; the high watermark for the active one
+	size   int64 // bytes that hold committed frames
+	*usage       // nil until warm
+}
 
+// usage is what is kept of a segment that is, or was, used. Every field but indexing is guarded by Log.mu.
+type usage struct {
 	first, last int64 // commit times of its first and last record, unix milliseconds; unknownMs: not read yet
 
 	file     vfs.File
@@ -226,6 +234,13 @@ type segment struct {
 	indexing *env.Mutex   // taken to build the index of a sealed segment
 }
 
+// warm makes a segment ready for use. It needs the log's mu.
+func (s *segment) warm(e *env.Env) {
+	if s.usage == nil {
+		s.usage = &usage{first: unknownMs, last: unknownMs, indexing: e.NewMutex()}
+	}
+}
+
 // unknownMs is a commit time that is not known.
 const unknownMs = math.MinInt64
 
@@ -235,10 +250,10 @@ func (s *segment) name() string { return fileName(s.base) }
 const indexStride = 32 << 10
 
 // forgetIndex needs the log's mu.
-func (s *segment) forgetIndex() { s.index, s.lost, s.indexed, s.hinted = nil, nil, false, false }
+func (s *usage) forgetIndex() { s.index, s.lost, s.indexed, s.hinted = nil, nil, false, false }
 
 // addFrame adds an entry for a frame unless the last one is close enough and nothing forces it.
-func (s *segment) addFrame(offset, at int64, force bool) {
+func (s *usage) addFrame(offset, at int64, force bool) {
 	if n := len(s.index); n > 0 && !force && at-s.index[n-1].At < indexStride {
 		return
 	}

@@ -17,36 +17,79 @@ import (
 // offset; ErrAboveHW at or above the high watermark; *CorruptError for a permanently unreadable offset; any
 // other error is one of the disk and may pass. A read that overlaps Close answers ErrClosed or the record.
 func (l *Log) Read(offset int64) (Record, error) {
+	r, shared, err := l.view(offset)
+	if shared {
+		r = cloneRecord(r)
+	}
+	return r, err
+}
+
+// View is Read without a copy: the bytes are shared with other reads and must not be changed. They stay as they are for as long as
+// they are held, also after Close, and keep the memory of the records around them, 32 KiB or one frame.
+func (l *Log) View(offset int64) (Record, error) {
+	r, _, err := l.view(offset)
+	return r, err
+}
+
+// view returns the record at an offset, and whether others may see its bytes.
+func (l *Log) view(offset int64) (r Record, shared bool, err error) {
+	b, err := l.cached(offset)
+	if err != nil {
+		return Record{}, false, err
+	}
+	if b != nil {
+		if r, cause := b.record(offset); cause == nil {
+			return r, true, nil
+		}
+	}
 	b, s, err := l.enter(offset)
 	if err != nil {
-		return Record{}, err
+		return Record{}, false, err
 	}
 	defer l.leave()
 	if b == nil {
 		if b, err = l.load(s, offset); err != nil {
-			return Record{}, l.verdict(offset, err)
+			return Record{}, false, l.verdict(offset, err)
 		}
 	}
-	r, err := b.record(offset)
-	if err == nil {
-		return r, nil
+	r, cause := b.record(offset)
+	if cause == nil {
+		return r, b.shared, nil
 	}
-	err = l.verdict(offset, err)
+	err = l.verdict(offset, b.corrupt(offset, cause))
 	l.tellCorrupt(err)
-	return Record{}, err
+	return Record{}, false, err
 }
 
-// enter admits a read: it finds the decoded block that holds the offset, or else the segment.
+// cached returns the decoded block that holds the offset if memory has it. Nobody has to wait for the reader of a block.
+func (l *Log) cached(offset int64) (*block, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.refuseReadLocked(offset); err != nil {
+		return nil, err
+	}
+	return l.cache.get(offset), nil
+}
+
+// refuseReadLocked returns why an offset cannot be read at all, or nil.
+func (l *Log) refuseReadLocked(offset int64) error {
+	switch {
+	case l.closed:
+		return ErrClosed
+	case offset < l.oldest.Load():
+		return &FloorError{offset, l.oldest.Load()}
+	case offset >= l.hw.Load():
+		return ErrAboveHW
+	}
+	return nil
+}
+
+// enter admits a read, for which Close waits: it finds the decoded block that holds the offset, or else the segment.
 func (l *Log) enter(offset int64) (*block, *segment, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return nil, nil, ErrClosed
-	case offset < l.oldest.Load():
-		return nil, nil, &FloorError{offset, l.oldest.Load()}
-	case offset >= l.hw.Load():
-		return nil, nil, ErrAboveHW
+	if err := l.refuseReadLocked(offset); err != nil {
+		return nil, nil, err
 	}
 	l.readers++
 	if b := l.cache.get(offset); b != nil {
@@ -135,6 +178,7 @@ func (l *Log) distrustIndex(s *segment) bool {
 // acquire pins a segment's open file, opening it first when it is not open.
 func (l *Log) acquire(s *segment) (vfs.File, error) {
 	l.mu.Lock()
+	s.warm(l.env)
 	if s.file != nil {
 		defer l.mu.Unlock()
 		s.users++
@@ -251,12 +295,12 @@ func (l *Log) ensureIndex(s *segment, file vfs.File) error {
 
 // buildIndex builds the index of a sealed segment by a walk. Other is an index file that does not agree with it.
 func (l *Log) buildIndex(s *segment, file vfs.File, other *Index) error {
-	built := segment{base: s.base}
+	var built usage
 	scan := scanner{file: file, size: s.size, limit: s.end}
 	var last *scanned
 	_, _, lost, err := scan.scan(s.base, func(f scanned) {
 		built.addFrame(f.Base, f.at, last == nil || f.at != last.endAt())
-		last = &f
+		last = f.keep(last)
 	})
 	if err != nil {
 		return err
@@ -343,6 +387,7 @@ type block struct {
 	extent
 	file    string
 	frames  []decoded
+	records [][]byte // of all frames
 	damages []damage
 	bytes   int
 	shared  bool // others may read it: what leaves it is copied
@@ -384,9 +429,18 @@ func readExtent(file io.ReaderAt, x extent) ([]byte, error) {
 	return buf[:n], nil
 }
 
+// newBlock returns a block without frames for an extent that was read.
+func newBlock(buf []byte, name string, x extent) *block {
+	records := min(x.to-x.from, int64(len(buf))/leastRecord)
+	return &block{extent: x, file: name, bytes: len(buf), records: make([][]byte, 0, records)}
+}
+
+// leastRecord is how many bytes of a block a record of it takes, or more: room for more is made when there are.
+const leastRecord = 32
+
 // decode decodes an extent that is as it should be, and reports whether it is.
 func decode(buf []byte, name string, x extent) (*block, bool) {
-	b := &block{extent: x, file: name, bytes: len(buf)}
+	b := newBlock(buf, name, x)
 	next := x.from
 	for len(buf) > 0 {
 		f, n, err := record.ParseFrame(buf)
@@ -400,10 +454,11 @@ func decode(buf []byte, name string, x extent) (*block, bool) {
 }
 
 func (b *block) add(f record.Frame) {
-	d := decoded{f.Base, make([][]byte, 0, f.Count)}
+	from := len(b.records)
 	for _, r := range f.Records() {
-		d.records = append(d.records, r)
+		b.records = append(b.records, r)
 	}
+	d := decoded{f.Base, b.records[from:len(b.records):len(b.records)]}
 	b.frames = append(b.frames, d)
 	if f.Codec != record.CodecNone {
 		b.bytes += len(f.Body)
@@ -413,7 +468,7 @@ func (b *block) add(f record.Frame) {
 
 // salvage decodes what is intact in a damaged extent.
 func salvage(buf []byte, name string, x extent) (*block, error) {
-	b := &block{extent: x, file: name, bytes: len(buf)}
+	b := newBlock(buf, name, x)
 	s := scanner{file: bytes.NewReader(buf), size: int64(len(buf)), limit: x.to, sums: true}
 	_, _, lost, err := s.scan(x.from, func(found scanned) {
 		f, _, err := record.ParseFrame(buf[found.at:])
@@ -430,34 +485,34 @@ func salvage(buf []byte, name string, x extent) (*block, error) {
 	return b, err
 }
 
-// record returns the record at an offset, a copy unless nobody else has the block, or a *CorruptError.
+// record returns the record at an offset, which shares the memory of the block, or why it cannot be read.
 func (b *block) record(offset int64) (Record, error) {
-	corrupt := &CorruptError{File: b.file, At: b.at, Offset: offset, Cause: ErrMissing}
 	i := sort.Search(len(b.frames), func(i int) bool { return b.frames[i].base > offset })
-	if i > 0 {
-		f := b.frames[i-1]
-		if n := offset - f.base; n < int64(len(f.records)) {
-			r, err := record.ParseRecord(f.records[n])
-			if err != nil {
-				corrupt.Cause = err
-				return Record{}, corrupt
-			}
-			if !b.shared {
-				return Record{Key: r.Key[:len(r.Key):len(r.Key)], Payload: r.Payload, CommittedMs: r.CommittedMs}, nil
-			}
-			return cloneRecord(r), nil
-		}
+	if i == 0 {
+		return Record{}, ErrMissing
 	}
+	f := b.frames[i-1]
+	n := offset - f.base
+	if n >= int64(len(f.records)) {
+		return Record{}, ErrMissing
+	}
+	r, err := record.ParseRecord(f.records[n])
+	return Record{Key: r.Key, Payload: r.Payload, CommittedMs: r.CommittedMs}, err
+}
+
+// corrupt returns the error for a record that cannot be read, for that cause unless the block knows of damage there.
+func (b *block) corrupt(offset int64, cause error) *CorruptError {
+	at := b.at
 	for _, d := range b.damages {
 		if d.from <= offset && offset < d.to {
-			corrupt.At, corrupt.Cause = d.at, d.cause
+			at, cause = d.at, d.cause
 		}
 	}
-	return Record{}, corrupt
+	return &CorruptError{File: b.file, At: at, Offset: offset, Cause: cause}
 }
 
 // cloneRecord copies a record out of a block, key and payload in one piece.
-func cloneRecord(r record.Record) Record {
+func cloneRecord(r Record) Record {
 	b := make([]byte, 0, len(r.Key)+len(r.Payload))
 	b = append(append(b, r.Key...), r.Payload...)
 	k := len(r.Key)

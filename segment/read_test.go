@@ -100,6 +100,81 @@ func TestReadReturnsACopy(t *testing.T) {
 	requireRead(t, l, 0, rec(0, 100))
 }
 
+// A view is what Read returns, in memory that reads share and that outlives all of what the log does with it.
+func TestViewShares(t *testing.T) { // LOG-14
+	dir, _ := memDir(t)
+	o := Options{SegmentBytes: 100_000}
+	l := open(t, dir, o)
+	const n = 1000
+	for i := 0; i < n; i += 10 {
+		commit(t, l, int64(i), recs(i, 10, 300)...)
+	}
+	l = reopen(t, l, dir, o)
+	var views []Record
+	for i := range n { // the cache forgets the first ones meanwhile
+		v, err := l.View(int64(i))
+		require.NoError(t, err)
+		views = append(views, v)
+	}
+	last, err := l.View(n - 1)
+	require.NoError(t, err)
+	require.Same(t, &views[n-1].Payload[0], &last.Payload[0])
+	own, err := l.Read(n - 1)
+	require.NoError(t, err)
+	require.NotSame(t, &last.Payload[0], &own.Payload[0])
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if _, err := l.View(n - 1); err != nil {
+			t.Error(err)
+		}
+	}))
+	for _, off := range []int64{-1, n} {
+		_, want := l.Read(off)
+		_, err := l.View(off)
+		require.Error(t, err)
+		require.Equal(t, want, err)
+	}
+	require.NoError(t, l.Close())
+	_, err = l.View(n - 1)
+	require.Equal(t, ErrClosed, err)
+	for i, v := range views {
+		require.Equal(t, rec(i, 300).Key, v.Key)
+		require.Equal(t, rec(i, 300).Payload, v.Payload)
+		_ = append(v.Key, "grows into nothing"...)
+		_ = append(v.Payload, "grows into nothing"...)
+	}
+	for i, v := range views {
+		require.Equal(t, rec(i, 300).Payload, v.Payload)
+	}
+}
+
+// A segment that nobody reads takes no memory but for where it is.
+func TestSealedSegmentsStayCold(t *testing.T) {
+	dir, _ := memDir(t)
+	o := Options{SegmentBytes: 1000}
+	l := open(t, dir, o)
+	const n = 100
+	for i := range n {
+		commit(t, l, int64(i), rec(i, 300))
+	}
+	l = reopen(t, l, dir, o)
+	warm := func() (n int) {
+		for _, s := range l.segs {
+			if s.usage != nil {
+				n++
+			}
+		}
+		return n
+	}
+	require.Greater(t, len(l.segs), 20)
+	require.Equal(t, 1, warm(), "the active one")
+	l.Extent()
+	require.Equal(t, 1, warm())
+	for i := range n {
+		requireRead(t, l, int64(i), rec(i, 300))
+	}
+	require.Equal(t, len(l.segs), warm())
+}
+
 // A reader that goes through a log, or follows its tail, reads each byte about once.
 func TestSequentialReadersReadOnce(t *testing.T) {
 	dir, h := memDir(t)

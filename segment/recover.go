@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -86,7 +87,7 @@ func (l *Log) list() (rest strays, err error) {
 		if n := len(l.segs); n > 0 {
 			l.segs[n-1].end = base
 		}
-		l.segs = append(l.segs, &segment{base: base, end: base, size: info.Size, first: unknownMs, last: unknownMs, indexing: l.env.NewMutex()})
+		l.segs = append(l.segs, &segment{base: base, end: base, size: info.Size})
 	}
 	return rest, nil
 }
@@ -168,6 +169,7 @@ func (l *Log) reopen(rest strays) (Recovered, error) {
 	if err != nil {
 		return Recovered{}, err
 	}
+	active.warm(l.env)
 	active.file, active.indexed = file, true
 	size, err := file.Size()
 	if err != nil {
@@ -178,9 +180,10 @@ func (l *Log) reopen(rest strays) (Recovered, error) {
 	s := scanner{file: file, name: active.name(), size: size, limit: math.MaxInt64, sums: true}
 	end, next, lost, err := s.scan(active.base, func(f scanned) {
 		active.addFrame(f.Base, f.at, last == nil || last.endAt() != f.at)
-		last = &f
+		last = f.keep(last)
 		ends.frame(f)
 	})
+	active.index = slices.Clone(active.index) // as much memory as it needs, not as it took to grow
 	if err == nil {
 		err = ends.check(active.name(), end, next)
 	}

@@ -144,6 +144,7 @@ func (l *Log) detach(n int, lastMs int64) Removed {
 	var files []vfs.File
 	for _, s := range l.segs[:n] {
 		v.Bytes += s.size
+		s.warm(l.env)
 		s.gone = true
 		l.doomed = append(l.doomed, s.base)
 		if f := s.abandonedLocked(); f != nil {
@@ -241,6 +242,7 @@ func (b *block) firstStamp() int64 {
 // once: a sealed segment does not change.
 func (l *Log) lastOf(s *segment) (int64, error) {
 	l.mu.Lock()
+	s.warm(l.env)
 	last := s.last
 	l.mu.Unlock()
 	if last != unknownMs {
@@ -286,7 +288,7 @@ func scanLast(file vfs.File, base, end, size int64) (last int64, err error) {
 	for _, sums := range []bool{false, true} {
 		var found *scanned
 		scan := scanner{file: file, size: size, limit: end, sums: sums}
-		if _, _, _, err := scan.scan(base, func(f scanned) { found = &f }); err != nil {
+		if _, _, _, err := scan.scan(base, func(f scanned) { found = f.keep(found) }); err != nil {
 			return 0, err
 		}
 		if found == nil {

@@ -26,6 +26,15 @@ type scanned struct {
 
 func (f scanned) endAt() int64 { return f.at + f.Size() }
 
+// keep returns a copy of f in place, which may be nil.
+func (f scanned) keep(in *scanned) *scanned {
+	if in == nil {
+		in = new(scanned)
+	}
+	*in = f
+	return in
+}
+
 // scanner walks the frames of a segment file. It keeps a window of the file in memory, so that it costs one
 // file call per window and no allocation that grows with the frames.
 type scanner struct {
@@ -62,11 +71,12 @@ const (
 // end is the byte after the last accepted frame and next the offset after it; what follows end, if
 // anything, holds no intact frame. An error is one of the file.
 func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []damage, err error) {
-	var pending *scanned // accepted by its header alone, not handed to keep yet
+	var pending scanned // accepted by its header alone, not handed to keep yet
+	held := false       // there is one
 	flush := func() {
-		if pending != nil {
-			keep(*pending)
-			pending = nil
+		if held {
+			keep(pending)
+			held = false
 		}
 	}
 	next = base
@@ -77,7 +87,7 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 		}
 		if cause == nil {
 			flush()
-			pending = &f
+			pending, held = f, true
 			end, next = f.endAt(), f.Next()
 			continue
 		}
@@ -91,15 +101,15 @@ func (s *scanner) scan(base int64, keep func(scanned)) (end, next int64, lost []
 			}
 		}
 		at, from := end, next
-		if pending != nil && !s.sums {
+		if held && !s.sums {
 			// The header that led here was believed; it may be what is wrong.
-			intact, err := s.intact(*pending)
+			intact, err := s.intact(pending)
 			if err != nil {
 				return 0, 0, nil, err
 			}
 			if !intact {
 				at, from, cause = pending.at, pending.Base, record.ErrChecksum
-				pending = nil
+				held = false
 			}
 		}
 		flush()

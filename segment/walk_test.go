@@ -96,24 +96,30 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkSequentialReadReal reads records in order from the page cache: frames of one large record, and of many small ones.
+// BenchmarkSequentialReadReal reads records in order from the page cache: frames of one large record, and of many small ones. Each
+// shape is read as copies and as views.
 func BenchmarkSequentialReadReal(b *testing.B) {
-	for _, shape := range []struct{ records, bytes int }{{1, 1 << 20}, {1, 64 << 10}, {64, 1000}, {1024, 1000}, {8, 16 << 10}} {
-		b.Run(fmt.Sprintf("frame=%dx%d", shape.records, shape.bytes), func(b *testing.B) {
-			dir, _ := realDir(b)
-			next := bigSegment(b, dir.Dir, 0, 64<<20, shape.records, shape.bytes)
-			bigSegment(b, dir.Dir, next, 100, 1, 10)
-			l := open(b, dir.Dir, Options{})
-			b.SetBytes(int64(shape.bytes))
-			b.ReportAllocs()
-			off := int64(0)
-			for b.Loop() {
-				if _, err := l.Read(off % next); err != nil {
-					b.Fatal(err)
+	for _, shape := range []struct{ records, bytes int }{{1, 1 << 20}, {1, 64 << 10}, {1, 1000}, {64, 1000}, {1024, 1000}, {8, 16 << 10}} {
+		dir, _ := realDir(b)
+		next := bigSegment(b, dir.Dir, 0, 64<<20, shape.records, shape.bytes)
+		bigSegment(b, dir.Dir, next, 100, 1, 10)
+		l := open(b, dir.Dir, Options{})
+		for _, how := range []struct {
+			name string
+			read func(int64) (Record, error)
+		}{{"copy", l.Read}, {"view", l.View}} {
+			b.Run(fmt.Sprintf("frame=%dx%d/%s", shape.records, shape.bytes, how.name), func(b *testing.B) {
+				b.SetBytes(int64(shape.bytes))
+				b.ReportAllocs()
+				off := int64(0)
+				for b.Loop() {
+					if _, err := how.read(off % next); err != nil {
+						b.Fatal(err)
+					}
+					off++
 				}
-				off++
-			}
-		})
+			})
+		}
 	}
 }
 
