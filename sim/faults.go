@@ -39,6 +39,7 @@ const (
 	Misdirected       // the write succeeds, and so will syncs, but lands elsewhere in the file, or in another
 	BitRot            // before a read a bit of what it will read is inverted on the disk
 	Stall             // the call takes much longer, and succeeds
+	NamesLost         // a directory's sync answers EIO, and no later one makes its names durable
 	faultCount
 )
 
@@ -60,7 +61,7 @@ func Ops() (list []Op) {
 
 func (f Fault) String() string {
 	return [...]string{"none", "EIO", "ENOSPC", "short write", "sync lost", "sync lost but visible",
-		"lost write", "misdirected write", "bit rot", "stall"}[f]
+		"lost write", "misdirected write", "bit rot", "stall", "names lost"}[f]
 }
 
 // Strikes reports whether the fault can hit an operation.
@@ -76,6 +77,8 @@ func (f Fault) Strikes(op Op) bool {
 		return op == OpRead
 	case SyncLost, SyncVisible:
 		return op == OpSync
+	case NamesLost:
+		return op == OpSyncDir
 	}
 	return false
 }
@@ -94,6 +97,7 @@ type FaultPlan struct {
 	SyncLost    int
 	SyncVisible int
 	SyncDirEIO  int
+	SyncDirLost int // of directories: what is unsynced stays so for good
 	MetaEIO     int // of creating, renaming, removing and resizing
 	// Only limits the plan to the paths for which it reports true; nil: all.
 	Only func(path string) bool
@@ -180,7 +184,7 @@ func (p *FaultPlan) draw(op Op, choice uint32) Fault {
 		}
 		return oneOf(choice, SyncLost, p.SyncLost, SyncVisible, p.SyncVisible)
 	case OpSyncDir:
-		return oneOf(choice, FailEIO, p.SyncDirEIO, NoFault, 0)
+		return oneOf(choice, FailEIO, p.SyncDirEIO, NamesLost, p.SyncDirLost)
 	case OpCreate, OpResize, OpRename:
 		return oneOf(choice, FailEIO, p.MetaEIO, FailNoSpace, p.NoSpace)
 	case OpRemove:
@@ -203,7 +207,7 @@ func oneOf(choice uint32, a Fault, ppmA int, b Fault, ppmB int) Fault {
 // fails reports whether a call struck by the fault answers an error.
 func (f Fault) fails() bool {
 	switch f {
-	case FailEIO, FailNoSpace, ShortWrite, SyncLost, SyncVisible:
+	case FailEIO, FailNoSpace, ShortWrite, SyncLost, SyncVisible, NamesLost:
 		return true
 	}
 	return false

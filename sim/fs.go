@@ -309,7 +309,14 @@ func (d *dir) Sync() error {
 	if err != nil {
 		return err
 	}
-	return a.sync(d.inner)
+	if a.fault != NamesLost {
+		return a.sync(d.inner)
+	}
+	if dead := a.wait(pendingOp{}); dead != nil {
+		return dead
+	}
+	d.p.machine.disk.SyncDirFails(disk.Ino(d.inner.ID().Inode))
+	return a.fail(a.fault.errno())
 }
 
 // sync waits for a sync of a file or directory that succeeds or fails without an effect.

@@ -41,6 +41,7 @@ type Node struct {
 	parts       map[engine.Key]*part
 	order       []*part
 	log         walShadow
+	tail        walTail
 	waiters     map[topicKey]*waitShadow // of the current life
 	topics      []topicKey               // of waiters, in the order of their first event
 	waitedAt    int64                    // true time of the last event about one
@@ -94,7 +95,8 @@ type part struct {
 	stale      []deadline     // of leases, superseded by an extend
 	movedAt    int64          // true time, see moved
 	logClosed  bool
-	openLogs   int // in this life
+	logFile    string // path of the newest segment, as far as is known
+	openLogs   int    // in this life
 	stored     storage
 	passed     int // consumes that were answered from other partitions, one after the other, see Served
 	passedLife int
@@ -222,6 +224,7 @@ func (n *Node) Crashed(kind sim.CrashKind, report disk.Report) {
 
 // Stopped ends a life gracefully.
 func (n *Node) Stopped() {
+	n.claimStopped()
 	n.life++
 	n.serving = false
 	for _, p := range n.order {
@@ -251,6 +254,7 @@ func (n *Node) now() int64 { return int64(n.World.Now()) }
 
 func (n *Node) see(v engine.Event) {
 	n.seePromises(v)
+	n.claims(v)
 	n.closedLog(v)
 	n.seeRetention(v)
 	n.moved(v)

@@ -68,6 +68,7 @@ type Disk struct {
 	generation  uint64 // counts crashes; handles of an earlier generation are dead
 	capacity    int64  // bytes; 0 is unlimited
 	usedPages   int64
+	untrue      bool     // it broke a rule: see AtStake
 	slab        []sector // room for new sectors
 	loss        choice   // scratch
 }
@@ -147,7 +148,7 @@ func (d *Disk) share() *Disk {
 	d.owner = new(owner)
 	return &Disk{
 		Now: d.Now, Device: d.Device, personality: d.personality, owner: new(owner), nextIno: d.nextIno,
-		stamp: d.stamp, clock: d.clock, moves: d.moves, generation: d.generation, capacity: d.capacity,
+		stamp: d.stamp, clock: d.clock, untrue: d.untrue, moves: d.moves, generation: d.generation, capacity: d.capacity,
 	}
 }
 

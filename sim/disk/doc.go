@@ -55,7 +55,7 @@
 // # Faults
 //
 // They happen when the caller says so, and only then: [Disk.WriteShort], [Disk.SyncFails] with [Disk.Evict],
-// [Disk.FlipBit], [Disk.LoseWrite], [Disk.MisdirectWrite], [Disk.SetCapacity], and [Loss.TornGarbage], which
+// [Disk.SyncDirFails], [Disk.FlipBit], [Disk.LoseWrite], [Disk.MisdirectWrite], [Disk.SetCapacity], and [Loss.TornGarbage], which
 // alone breaks rule D5. After a failed sync the pages are clean though the disk has the old bytes, as on Linux
 // (rule D4): a second sync succeeds and writes nothing.
 //

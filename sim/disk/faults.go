@@ -29,6 +29,19 @@ func (d *Disk) SyncFails(f Ino, keepVisible bool) {
 	})
 }
 
+// SyncDirFails is a sync of a directory that failed: what happened to the names in it counts as done from now on, so no later sync
+// makes it durable (rule D4), until the name is changed again and that is synced. A journal, as that of an Ordered disk, has no such
+// state: there it does nothing.
+func (d *Disk) SyncDirFails(dir Ino) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.pending {
+		if op := &d.pending[i]; d.personality == Adversarial && op.inDir(dir) {
+			op.stuck = true
+		}
+	}
+}
+
 // Evict drops the clean pages of a file from the cache: readers see what the disk holds.
 func (d *Disk) Evict(f Ino) {
 	d.mu.Lock()
@@ -69,6 +82,7 @@ func (d *Disk) FlipBit(f Ino, bit int64) {
 	if n == nil || n.dir || bit < 0 || bit/8 >= max(n.size, n.durableSize) {
 		return
 	}
+	d.untrue = true
 	n = d.own(f)
 	s := bit / 8 / sectorSize
 	var rotten sector
@@ -94,6 +108,7 @@ func (d *Disk) FlipBit(f Ino, bit int64) {
 func (d *Disk) LoseWrite(f Ino, p []byte, off int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.untrue = true
 	_, err := d.write(f, p, off, true)
 	return err
 }
@@ -105,6 +120,7 @@ func (d *Disk) LoseWrite(f Ino, p []byte, off int64) error {
 func (d *Disk) MisdirectWrite(f Ino, p []byte, off int64, victim Ino, to int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.untrue = true
 	if _, err := d.write(f, p, off, true); err != nil || len(p) == 0 {
 		return err
 	}

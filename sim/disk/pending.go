@@ -26,6 +26,7 @@ type nameOp struct {
 	toName   string //
 	replaced Ino    // what lost its name by removal or replacement
 	synced   uint8  // rename: bit 0 dir, bit 1 toDir was synced since
+	stuck    bool   // a sync of its directory failed: no later one makes it durable, unless for an operation that rests on it
 
 	// Adversarial: stamps of pending operations without which this one cannot have happened.
 	// The first hard ones also become durable with it.
@@ -173,7 +174,7 @@ func (d *Disk) syncNames(dir Ino) {
 		if op.toDir == dir {
 			op.synced |= 2
 		}
-		if op.kind == opRename && op.synced == 3 || op.kind != opRename && op.synced == 1 {
+		if !op.stuck && (op.kind == opRename && op.synced == 3 || op.kind != opRename && op.synced == 1) {
 			take[i] = true
 		}
 		if !take[i] {

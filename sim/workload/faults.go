@@ -24,8 +24,9 @@ func diskFaults(w *sim.World, p *plan) {
 		p.Habits.Hold, p.Habits.Forget = 0, 0
 		return
 	case 1: // so does the ingress log
-		p.Faults = faultsNamed("syncs of the ingress log", "writes of the ingress log")
+		p.Faults = faultsNamed("syncs of the ingress log", "writes of the ingress log", "syncs of the ingress directory")
 		p.FaultGap = 200 * time.Millisecond
+		p.WALSegment, p.Size = pick[int64](w, 1<<14, 1<<14, 1<<16), pick(w, 300, 3000)
 		return
 	case 2: // writeouts fail
 		p.Faults = faultsNamed("syncs of consumer state")
@@ -94,6 +95,10 @@ func isConsumerState(path string) bool { return strings.Contains(path, "/consume
 
 func isIngressLog(path string) bool { return strings.HasSuffix(path, ".wal") }
 
+// isIngressDir tells the one directory of which a failed sync may lose names for good: all changes of names in it are made and synced under one
+// lock. In a partition's directory the sync that fails may be another one's.
+func isIngressDir(path string) bool { return strings.HasSuffix(path, "/ingress/produce") }
+
 func isPartitionDir(path string) bool {
 	at := strings.LastIndex(path, "/p")
 	return at > 0 && strings.Contains(path, "/topics/") && !strings.Contains(path[at+1:], "/") && len(path)-at == 7
@@ -135,6 +140,7 @@ var faultKinds = []faultKind{
 	{"writes of partition logs", isPartitionLog, writeFaults},
 	{"syncs of the ingress log", isIngressLog, syncFaults},
 	{"writes of the ingress log", isIngressLog, writeFaults},
+	{"syncs of the ingress directory", isIngressDir, func(rate int) sim.FaultPlan { return sim.FaultPlan{SyncDirEIO: rate / 3, SyncDirLost: rate} }},
 	{"the checkpoint", isCheckpoint, updateFaults},
 	{"the metastore", isMetastore, updateFaults},
 	{"indexes", isIndex, updateFaults},
@@ -228,8 +234,14 @@ func (n *node) aimAt(kind string) {
 			ways = append(ways, f)
 		}
 	}
-	n.m.AimFault(ways[w.Choose(len(ways))], op, func(path string) bool {
-		return (n.run.plan.FaultyStarts || n.engine != nil && !n.stopping) && FileKind(path) == kind
+	way := ways[w.Choose(len(ways))]
+	dies := (way == sim.SyncLost || way == sim.SyncVisible) && percent(w, 50) // what a failed sync left is the next life's to find out
+	n.m.AimFault(way, op, func(path string) bool {
+		hit := (n.run.plan.FaultyStarts || n.engine != nil && !n.stopping) && FileKind(path) == kind
+		if hit && dies && n.run.mayStrike() {
+			n.m.ArmCrash(sim.ProcessCrash, 1)
+		}
+		return hit
 	})
 }
 

@@ -1,0 +1,246 @@
+package check
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"narad/committer"
+	"narad/engine"
+	"narad/record"
+	"narad/segment"
+	"narad/sim/model"
+	"narad/wal"
+)
+
+// Whatever an event says to be durable, a power loss at this very instant must not be able to take. So each such event is held against
+// the simulated disk itself, which knows what a sync has covered, contents, sizes and names: a sync that is missing, too early, of
+// the wrong file, or believed although one before it failed shows at once, and not only when a crash comes by.
+//
+// the first element of the path is the data directory, whose own name is not the engine's to sync.
+
+// Paths below the root of the disk.
+const (
+	dataDir      = "data"
+	ingressPath  = dataDir + "/ingress/produce"
+	metaPath     = dataDir + "/metastore"
+	pointPath    = ingressPath + "/checkpoint"
+	topicsPath   = dataDir + "/topics"
+	walSuffix    = ".wal"
+	logSuffix    = ".log"
+	aheadSlot    = 4096 // bytes of a slot of consumer.ahead
+	aheadHeader  = 44   // of them before the payload
+	aheadLength  = 36   // where the length of the payload is, u32 little-endian
+	walFrameSeq  = 8    // where a frame of the ingress log has its number
+	wholeFile    = -1
+	journalFile  = metaPath + "/topics.journal"
+	snapshotFile = metaPath + "/topics.snapshot"
+)
+
+// walTail is the end of the ingress log: the file that is written, and how far it goes.
+type walTail struct {
+	file   string
+	end    int64
+	failed uint64 // the segment whose removal failed last: that it may return is no harm, for it lies below the checkpoint
+}
+
+// claims holds what an event says against the disk.
+func (n *Node) claims(v engine.Event) {
+	switch v := v.(type) {
+	case engine.WAL:
+		n.claimWAL(v.Event)
+	case engine.Log:
+		if p := n.cycle.all[incKey{v.Key, v.Incarnation}]; p != nil && !p.gone && n.parts[v.Key] == p {
+			n.claimLog(p, v.Event)
+		}
+	case engine.Consumer:
+		n.claimConsumer(v.Event)
+	case engine.Opened:
+		for _, name := range []string{topicsPath, ingressPath} {
+			n.claim("INV-02", "the engine is open", name, 0, 0)
+		}
+		n.claimGone("INV-10", "the engine is open and was stopped uncleanly from here on", dataDir+"/clean")
+		n.claimMeta("the engine is open")
+	case engine.TopicCreated:
+		n.claimTree("a topic was created", v.Topic.Name, v.Topic)
+	case engine.TopicAltered:
+		n.claimTree("a topic was altered", v.Topic.Name, v.Topic)
+	case engine.TopicPurged:
+		n.claimTree("a topic was purged", v.Topic.Name+".next-"+v.Topic.ID, v.Topic)
+	case engine.TopicDeleted:
+		n.claimMeta("a topic was deleted")
+	case engine.SetAside:
+		n.claim("INV-25", "a directory was set aside", topicsPath+"/"+v.Stale, 0, 0)
+	}
+}
+
+// claim fails when the bytes [from, to) of a file, or a name that leads to it, could be lost.
+func (n *Node) claim(invariant, what, path string, from, to int64) {
+	if lost := n.Machine.Disk().AtStake(path, from, to); lost != "" {
+		n.fail(model.Violate(invariant, "%s, and a power loss now could take of %s: %s", what, path, lost))
+	}
+}
+
+// claimGone fails when a name could come back.
+func (n *Node) claimGone(invariant, what, path string) {
+	if n.Machine.Disk().MayReturn(path) {
+		n.fail(model.Violate(invariant, "%s, and a power loss now could bring back %s", what, path))
+	}
+}
+
+// look reads what readers see of a file.
+func (n *Node) look(path string, at int64, b []byte) int {
+	d := n.Machine.Disk()
+	_, ino, err := d.Lookup(d.Root(), path)
+	if err != nil {
+		return 0
+	}
+	count, _ := d.ReadAt(ino, b, at)
+	return count
+}
+
+// newest returns the last file in a directory with a suffix whose number is not above most, and its size.
+func (n *Node) newest(dir, suffix string, most uint64) (path string, size int64) {
+	d := n.Machine.Disk()
+	_, ino, err := d.Lookup(d.Root(), dir)
+	if err != nil {
+		return "", 0
+	}
+	entries, _ := d.List(ino)
+	limit := fmt.Sprintf("%020d%s", most, suffix)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name, suffix) && len(e.Name) == len(limit) && e.Name <= limit {
+			path, size = dir+"/"+e.Name, e.Size
+		}
+	}
+	return path, size
+}
+
+// claimWAL holds the ingress log against its promises W1 to W6.
+func (n *Node) claimWAL(v wal.Event) {
+	switch v := v.(type) {
+	case wal.Recovered:
+		n.tail.file, n.tail.end = n.newest(ingressPath, walSuffix, v.Next)
+		n.claim("INV-03", "the ingress log is open", n.tail.file, n.frameAt(v.Checkpoint), wholeFile)
+		n.claim("INV-03", "the ingress log is open", pointPath, 0, wholeFile)
+	case wal.SegmentRolled:
+		n.tail.file, n.tail.end = fmt.Sprintf("%s/%020d%s", ingressPath, v.First, walSuffix), 0
+		n.claim("INV-03", "a segment was begun", n.tail.file, 0, 0)
+	case wal.BatchSynced:
+		if v.Err == nil {
+			n.claim("INV-03", "a batch is said to be durable", n.tail.file, n.tail.end, n.tail.end+int64(v.Bytes))
+			n.tail.end += int64(v.Bytes)
+		}
+	case wal.CheckpointSynced:
+		if v.Err == nil {
+			n.claimCheckpoint(v.Seq)
+		}
+	case wal.SegmentRemoved:
+		if v.Err != nil {
+			n.tail.failed = v.First
+		} else if v.First != n.tail.failed {
+			n.claimGone("INV-03", "a segment was removed", fmt.Sprintf("%s/%020d%s", ingressPath, v.First, walSuffix))
+		}
+	}
+}
+
+// claimCheckpoint checks that the file holds a checkpoint durably, or a later one.
+func (n *Node) claimCheckpoint(seq uint64) {
+	if n.Machine.Disk().AtStake(pointPath, 0, wholeFile) == "" {
+		return // whatever it is, it was stored last
+	}
+	if b, there := n.Machine.Disk().DurableFile(pointPath); there && len(b) == 8 && binary.BigEndian.Uint64(b) < seq {
+		n.fail(model.Violate("INV-03", "checkpoint %d is said to be durable, the disk has %d", seq, binary.BigEndian.Uint64(b)))
+	}
+}
+
+// frameAt returns where the frame of a record begins in the last file of the ingress log, its end when it is not there. What lies
+// before was durable when it was done.
+func (n *Node) frameAt(seq uint64) int64 {
+	var b [record.WALHeaderSize]byte
+	for at := int64(0); at < n.tail.end; {
+		if n.look(n.tail.file, at, b[:]) < len(b) {
+			return at
+		}
+		h, err := record.ParseWALHeader(b[:])
+		if err != nil || h.Sequence >= seq {
+			return at
+		}
+		at += int64(h.Size())
+	}
+	return n.tail.end
+}
+
+// directory returns the path of a partition.
+func (p *part) directory() string {
+	return fmt.Sprintf("%s/%s/p%05d", topicsPath, p.key.Topic, p.key.Partition)
+}
+
+// claimLog holds the log of a partition against LOG-02 and LOG-24.
+func (n *Node) claimLog(p *part, v segment.Event) {
+	switch v := v.(type) {
+	case segment.Recovered:
+		if p.logFile, _ = n.newest(p.directory(), logSuffix, uint64(v.Next)); p.logFile != "" {
+			n.claim("INV-04", "a partition log is open", p.logFile, 0, wholeFile)
+		}
+	case segment.Rolled:
+		p.logFile = fmt.Sprintf("%s/%020d%s", p.directory(), v.Base, logSuffix)
+		n.claim("INV-04", "a segment was begun", p.logFile, 0, 0)
+	case segment.Committed:
+		if p.logFile != "" {
+			n.claim("INV-04", "a commit is visible", p.logFile, -v.Bytes, wholeFile)
+		}
+	}
+}
+
+// claimConsumer holds consumer state against COM-15, COM-23 and COM-29.
+func (n *Node) claimConsumer(v committer.Event) {
+	switch v := v.(type) {
+	case committer.Primed:
+		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
+			n.claimSlot(p, "a partition was primed", v.Anchor)
+		}
+	case committer.WrittenOut:
+		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
+			n.claimSlot(p, "a window was written out", v.Slot)
+		}
+	case committer.Levelled:
+		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
+			n.claim("INV-14", "consumer.offset was levelled", p.directory()+"/"+committer.OffsetFile, 0, wholeFile)
+		}
+	}
+}
+
+// claimSlot checks the record in a slot; with none, -1, the name alone.
+func (n *Node) claimSlot(p *part, what string, slot int) {
+	path := p.directory() + "/" + committer.AheadFile
+	var header [aheadHeader]byte
+	from := int64(max(slot, 0)) * aheadSlot
+	if slot < 0 || n.look(path, from, header[:]) < len(header) {
+		n.claim("INV-12", what, path, 0, 0)
+		return
+	}
+	n.claim("INV-12", what, path, from, from+aheadHeader+int64(binary.LittleEndian.Uint32(header[aheadLength:])))
+}
+
+// claimTree checks a topic that exists from now on: its directory, its incarnation, its partitions, and what the metastore says.
+func (n *Node) claimTree(what, name string, t engine.Topic) {
+	dir := topicsPath + "/" + name
+	n.claim("INV-25", what, dir+"/incarnation", 0, wholeFile)
+	for i := range t.Partitions {
+		n.claim("INV-25", what, fmt.Sprintf("%s/p%05d", dir, i), 0, 0)
+	}
+	n.claimMeta(what)
+}
+
+// claimMeta checks the files of a metastore of one node.
+func (n *Node) claimMeta(what string) {
+	n.claim("INV-25", what, snapshotFile, 0, wholeFile)
+	n.claim("INV-25", what, journalFile, 0, wholeFile)
+}
+
+// claimStopped checks what a graceful stop leaves.
+func (n *Node) claimStopped() {
+	n.claim("INV-10", "the engine was stopped", dataDir+"/clean", 0, wholeFile)
+	n.claim("INV-10", "the engine was stopped", pointPath, 0, wholeFile)
+}
