@@ -31,7 +31,7 @@ func (a *app) floorCommand() *cobra.Command {
 		Use: "floor", Short: "Produces against the smallest server that keeps the same promise", Args: cobra.NoArgs,
 		Long: `Starts a narad server and the floor: the smallest server of the same HTTP library that appends each body to one file,
 prewritten with zeros, by group commit, and answers 202. Both take turns under the same load; the ratio is the median of the turns.
-Then the same for produces of an embedded engine, by one writer, and a bare loop of write and sync.`,
+Then the same for produces of an embedded engine, by one writer, and a bare loop of write and sync; and for batches.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.report("floor", func(dir string) ([]report.Section, error) {
 				http, err := a.floorHTTP(dir, server, size, partitions)
@@ -39,7 +39,11 @@ Then the same for produces of an embedded engine, by one writer, and a bare loop
 					return nil, err
 				}
 				raw, err := bench.RawLoop(a.options(dir), size)
-				return []report.Section{http, raw}, err
+				if err != nil {
+					return nil, err
+				}
+				batches, err := bench.RawBatches(a.options(dir))
+				return []report.Section{http, raw, batches}, err
 			})
 		},
 	}

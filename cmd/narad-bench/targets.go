@@ -46,6 +46,15 @@ func (t *targetTable) produce(reports []*report.Report) {
 	for _, r := range data[bench.RawTurns](reports, "floor", bench.RawLoopTitle) {
 		t.atLeast("embedded produce ÷ bare loop, one writer, files "+map[bool]string{false: "growing", true: "prepared"}[r.Prepared], 0.85, r.Ratio)
 	}
+	for _, r := range data[bench.RawBatchTurns](reports, "floor", bench.RawBatchTitle) {
+		rate := report.Median(r.Produces)
+		const what, most = "batches of 100 × 256 B produced embedded", 1_000_000
+		if rate >= most {
+			t.atLeast(what+", messages a second", most, rate)
+		} else { // where the disk cannot do that
+			t.atLeast(what+" ÷ what the disk can write twice", 0.5, r.Ratio)
+		}
+	}
 }
 
 func (t *targetTable) flow(reports []*report.Report) {
@@ -61,11 +70,6 @@ func (t *targetTable) flow(reports []*report.Report) {
 			t.atLeast("full flow over HTTP, batches of 32, 16 clients", 40_000, r.Acked)
 		case s.Mode == load.Full && s.Batch == 100:
 			t.atLeast("full flow over HTTP, batches of 100 × 256 B", 150_000, r.Acked)
-		}
-	}
-	for _, r := range data[load.Result](reports, "load", load.EmbeddedTitle) {
-		if r.Spec.Mode == load.Produce && r.Spec.Batch == 100 {
-			t.atLeast("batches of 100 × 256 B produced embedded, messages a second", 1_000_000, r.Produced)
 		}
 	}
 }
