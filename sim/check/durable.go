@@ -2,7 +2,9 @@ package check
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"narad/committer"
@@ -41,7 +43,8 @@ const (
 type walTail struct {
 	file   string
 	end    int64
-	failed uint64 // the segment whose removal failed last: that it may return is no harm, for it lies below the checkpoint
+	failed uint64                 // the segment whose removal failed last: that it may return is no harm, for it lies below the checkpoint
+	torn   map[committer.Key]bool // of partitions: the window's last write, or a sync of it, failed, and it was not written since
 }
 
 // claims holds what an event says against the disk.
@@ -55,6 +58,8 @@ func (n *Node) claims(v engine.Event) {
 		}
 	case engine.Consumer:
 		n.claimConsumer(v.Event)
+	case engine.Checkpointed:
+		n.claimStored(v.Seq)
 	case engine.Opened:
 		for _, name := range []string{topicsPath, ingressPath} {
 			n.claim("INV-02", "the engine is open", name, 0, 0)
@@ -120,6 +125,7 @@ func (n *Node) newest(dir, suffix string, most uint64) (path string, size int64)
 func (n *Node) claimWAL(v wal.Event) {
 	switch v := v.(type) {
 	case wal.Recovered:
+		n.tail.torn = map[committer.Key]bool{}
 		n.tail.file, n.tail.end = n.newest(ingressPath, walSuffix, v.Next)
 		n.claim("INV-03", "the ingress log is open", n.tail.file, n.frameAt(v.Checkpoint), wholeFile)
 		n.claim("INV-03", "the ingress log is open", pointPath, 0, wholeFile)
@@ -151,6 +157,14 @@ func (n *Node) claimCheckpoint(seq uint64) {
 	}
 	if b, there := n.Machine.Disk().DurableFile(pointPath); there && len(b) == 8 && binary.BigEndian.Uint64(b) < seq {
 		n.fail(model.Violate("INV-03", "checkpoint %d is said to be durable, the disk has %d", seq, binary.BigEndian.Uint64(b)))
+	}
+}
+
+// claimStored checks that a killed process leaves a checkpoint, or a later one, in the page cache.
+func (n *Node) claimStored(seq uint64) {
+	var b [8]byte
+	if n.look(pointPath, 0, b[:]) == len(b) && binary.BigEndian.Uint64(b[:]) < seq {
+		n.fail(model.Violate("INV-03", "checkpoint %d counts as stored, the file says %d", seq, binary.BigEndian.Uint64(b[:])))
 	}
 }
 
@@ -196,11 +210,24 @@ func (n *Node) claimLog(p *part, v segment.Event) {
 // claimConsumer holds consumer state against COM-15, COM-23 and COM-29.
 func (n *Node) claimConsumer(v committer.Event) {
 	switch v := v.(type) {
+	case committer.WindowWritten:
+		if v.Err == nil || failedAt(v.Err, "write") {
+			n.tail.torn[v.Key] = v.Err != nil
+		}
 	case committer.Primed:
+		if v.Err == nil {
+			delete(n.tail.torn, v.Key)
+		}
 		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
 			n.claimSlot(p, "a partition was primed", v.Anchor)
 		}
 	case committer.WrittenOut:
+		switch {
+		case v.Err == nil && n.tail.torn[v.Key]:
+			n.fail(model.Violate("INV-12", "%v was written out, the last write of its window, or a sync of it, had failed (COM-16)", v.Key))
+		case failedAt(v.Err, "sync"):
+			n.tail.torn[v.Key] = true
+		}
 		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
 			n.claimSlot(p, "a window was written out", v.Slot)
 		}
@@ -209,6 +236,12 @@ func (n *Node) claimConsumer(v committer.Event) {
 			n.claim("INV-14", "consumer.offset was levelled", p.directory()+"/"+committer.OffsetFile, 0, wholeFile)
 		}
 	}
+}
+
+// failedAt reports whether it was a call of that kind that failed: one that did not come so far changes nothing.
+func failedAt(err error, op string) bool {
+	var failed *fs.PathError
+	return errors.As(err, &failed) && failed.Op == op
 }
 
 // claimSlot checks the record in a slot; with none, -1, the name alone.

@@ -173,6 +173,9 @@ func (n *node) faultWindows() {
 		for range r.plan.Aimed {
 			n.aim()
 		}
+		if percent(r.w, 30) {
+			n.failAndDie(func(path string) bool { return active(path) && kind.only(path) })
+		}
 		if starts && r.w.Choose(4) == 0 { // consumer.offset is written when a node stops, and hardly else
 			n.aimAt(kindOffset)
 			n.aimAt(kindOffset)
@@ -239,6 +242,22 @@ func (n *node) aimAt(kind string) {
 	n.m.AimFault(way, op, func(path string) bool {
 		hit := (n.run.plan.FaultyStarts || n.engine != nil && !n.stopping) && FileKind(path) == kind
 		if hit && dies && n.run.mayStrike() {
+			n.m.ArmCrash(sim.ProcessCrash, 1)
+		}
+		return hit
+	})
+}
+
+// failAndDie lets the next sync of a file fail so that no later one makes up for it, and kills the process right behind it: the next life
+// finds what looks written, and counts as clean (D4).
+func (n *node) failAndDie(only func(path string) bool) {
+	way := sim.SyncVisible
+	if n.run.w.Choose(4) == 0 {
+		way = sim.SyncLost
+	}
+	n.m.AimFault(way, sim.OpSync, func(path string) bool {
+		hit := only(path)
+		if hit && n.run.mayStrike() {
 			n.m.ArmCrash(sim.ProcessCrash, 1)
 		}
 		return hit
