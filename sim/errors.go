@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"narad/env"
@@ -103,6 +104,12 @@ func (w *World) inspect(t *task, withStack bool) ParkedTask {
 	switch {
 	case t.co == nil:
 		parked.For, parked.Until = "not started", env.Forever
+		return parked
+	case t.state == stateRunning: // it calls this, or waits for one that does and that it unwinds: it cannot be resumed to tell
+		parked.For, parked.Until = "running", env.Forever
+		if withStack && t == w.current {
+			parked.Stack = trimStack(string(debug.Stack()))
+		}
 		return parked
 	case t.state == stateReady:
 		parked.For, parked.Until = "runnable", env.Forever

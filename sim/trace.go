@@ -102,8 +102,8 @@ func (w *World) Current() Task { return Task{w.current} }
 // Drawn returns how many choices were made.
 func (w *World) Drawn() int { return w.entropy.drawn }
 
-// Parked describes all tasks that have not ended, for [Trace.End] and for reports from the outer world. The stack of the one
-// that runs is not among them.
+// Parked describes all tasks that have not ended. It may be called by a task, too, which is then "running" and
+// tells its own stack; a task that waits for the caller because it unwinds it has none.
 func (w *World) Parked() []ParkedTask { return w.parked() }
 
 func (w *World) traceStep(t *task) {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -20,6 +21,7 @@ type Config struct {
 	World    *sim.World
 	Machine  *sim.Machine
 	Interval time.Duration    // D
+	Tick     time.Duration    // bounds T, as the engine's WriteoutInterval does; 0: its default
 	Starve   time.Duration    // how long the scheduler may keep a runnable task from running
 	Messages *Messages        // of the whole world
 	Excused  func(error) bool // whether an error is that of a disk that fails in this life; nil: none is
@@ -68,6 +70,9 @@ type Node struct {
 	Goals map[string]int
 	// Leases, Acks and Commits count what happened, Quiets the instants at which all was at rest.
 	Leases, Acks, Commits, Quiets int
+	// Idled counts partitions that were closed because nobody used them.
+	Idled int
+	idled engine.Key // the last one
 	// Corrupt counts records that were given up because the disk had rotted there.
 	Corrupt int
 }
@@ -125,7 +130,7 @@ const never env.Instant = -1 << 62
 // New returns a checker for a machine that has not booted yet.
 func New(c Config) *Node {
 	return &Node{
-		Config: c, name: c.Machine.Name(), tick: min(100*time.Millisecond, c.Interval),
+		Config: c, name: c.Machine.Name(), tick: min(cmp.Or(c.Tick, 100*time.Millisecond), c.Interval),
 		parts: map[engine.Key]*part{}, log: newWALShadow(), cycle: newLifecycle(), pausedUntil: never, inert: map[int64]inert{}, turns: map[topicKey]*turn{}, Causes: map[model.Ending]int{}, Goals: map[string]int{},
 	}
 }

@@ -58,7 +58,7 @@ func (r *run) addNode(name string) {
 		Loss:        r.plan.loss(),
 	})
 	n.check = check.New(check.Config{
-		World: r.w, Machine: n.m, Interval: r.plan.Interval, Starve: starve(r.plan.Policy), Messages: r.messages,
+		World: r.w, Machine: n.m, Interval: r.plan.Interval, Tick: r.plan.Tick, Starve: starve(r.plan.Policy), Messages: r.messages,
 		Excused: func(err error) bool { return n.troubled && ioError(err) },
 	})
 	n.m.OnCrash = n.crashed
@@ -149,7 +149,7 @@ func (n *node) boot() {
 
 func (n *node) options(e *env.Env) engine.Options {
 	return engine.Options{
-		Env: e, Metastore: n.metastore(e), CommitInterval: n.run.plan.Interval, SegmentBytes: n.run.plan.Segment,
+		Env: e, Metastore: n.metastore(e), CommitInterval: n.run.plan.Interval, WriteoutInterval: n.run.plan.Tick, SegmentBytes: n.run.plan.Segment,
 		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: cmp.Or(n.run.plan.Files, 64), IdleAfter: n.run.plan.IdleAfter, Codec: n.run.plan.Codec, WALPreallocate: n.run.plan.Preallocate, Listener: n.run.watch.listen(n, n.check.Listen()),
 	}
 }

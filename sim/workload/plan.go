@@ -17,6 +17,7 @@ type plan struct {
 	Policy      sim.Policy
 	Traffic     time.Duration // how long clients and faults go on
 	Interval    time.Duration // D
+	Tick        time.Duration // T, unless D is shorter
 	Segment     int64
 	WALSegment  int64
 	Topics      []engine.TopicSpec
@@ -74,8 +75,8 @@ type habits struct {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t codec=%v prealloc=%t writeback=%d evict=%d rot=%v kinds=%v aimed=%d starts=%t arm=%q garbage=%t lies=%d wide=%d gaps=%t linger=%q habits=%+v",
-		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Codec, p.Preallocate, p.Writeback, p.Evict, p.Rot, p.Faults, p.Aimed, p.FaultyStarts, p.Arm, p.Garbage, p.Lies, p.Wide, p.Gaps, p.Policy.Linger, p.Habits)
+	return fmt.Sprintf("machines=%d disk=%d policy=%+v traffic=%v D=%v T=%v segment=%d wal=%d topics=%d producers=%d consumers=%d think=%v size=%d crashes=%d grid=%v flavour=%s wait=%v pause=%v parked=%d read errors=%d churn=%v idle=%v faults=%v files=%d lookup errors=%t retention=%v wall jumps=%t codec=%v prealloc=%t writeback=%d evict=%d rot=%v kinds=%v aimed=%d starts=%t arm=%q garbage=%t lies=%d wide=%d gaps=%t linger=%q habits=%+v",
+		p.Machines, p.Personality, p.Policy, p.Traffic, p.Interval, p.Tick, p.Segment, p.WALSegment, len(p.Topics), p.Producers, p.Consumers, p.Think, p.Size, p.Crashes, p.Grid, p.Flavour, p.Wait, p.Pause, p.Parked, p.ReadErrors, p.Churn, p.IdleAfter, p.FaultGap, p.Files, p.LookupErrors, p.Retention, p.WallJumps, p.Codec, p.Preallocate, p.Writeback, p.Evict, p.Rot, p.Faults, p.Aimed, p.FaultyStarts, p.Arm, p.Garbage, p.Lies, p.Wide, p.Gaps, p.Policy.Linger, p.Habits)
 }
 
 // policyOf draws how tasks are scheduled. It has to be known before the world exists, so it comes from the seed.
@@ -152,7 +153,8 @@ func drawPlan(w *sim.World, policy sim.Policy) plan {
 		Personality: disk.Personality(w.Choose(2)),
 		Policy:      policy,
 		Traffic:     w.Duration(10*time.Second, 40*time.Second),
-		Interval:    pick(w, time.Second, time.Second, 100*time.Millisecond, 300*time.Millisecond, 3*time.Second),
+		Interval:    pick(w, time.Second, time.Second, 100*time.Millisecond, 300*time.Millisecond, 3*time.Second, 30*time.Millisecond),
+		Tick:        pick(w, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond, 25*time.Millisecond, 10*time.Millisecond),
 		Segment:     pick[int64](w, 64<<20, 1<<16, 1<<14),
 		WALSegment:  pick[int64](w, 64<<20, 1<<16, 1<<14),
 		Producers:   1 + w.Choose(4),
@@ -188,7 +190,7 @@ func drawPlan(w *sim.World, policy sim.Policy) plan {
 // calmPlan is a fixed, busy and long world: what a node profile costs in real time.
 func calmPlan(traffic time.Duration) plan {
 	return plan{
-		Machines: 3, Traffic: traffic, Interval: time.Second, Segment: 64 << 20, WALSegment: 64 << 20,
+		Machines: 3, Traffic: traffic, Interval: time.Second, Tick: 100 * time.Millisecond, Segment: 64 << 20, WALSegment: 64 << 20,
 		Topics: []engine.TopicSpec{{Name: "topic0", Partitions: 4, Visibility: 5 * time.Second}},
 		Wait:   4 * time.Second, Pause: 100 * time.Millisecond, Latency: sim.DefaultLatency(),
 		Producers: 2, Consumers: 3, Think: time.Second, Size: 200, Crashes: 20,

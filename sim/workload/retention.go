@@ -11,6 +11,7 @@ import (
 // shortRetention: hours of sparse traffic under a retention of one hour, consumers that stay away for so long that they fall
 // behind, and in some worlds a wall clock that jumps.
 func shortRetention(w *sim.World, p *plan) {
+	p.Tick = 100 * time.Millisecond // hours of shorter ticks would take long
 	p.Retention = time.Hour
 	p.Traffic = 3*time.Hour + w.Duration(0, 150*time.Minute)
 	p.Producers = 1 + w.Choose(2)
