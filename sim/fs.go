@@ -96,6 +96,9 @@ func (p *Process) enter(op Op, path string, kind *fileKind, size int) (fsAccess,
 	w.mix(uint64(op)<<56 ^ uint64(size))
 	a.choice = w.draw(1 << 32)
 	a.fault = p.machine.faults.next(op, path, a.choice)
+	if may := w.options.MayFail; may != nil && a.fault != NoFault && a.fault != Stall && !may() {
+		a.fault = NoFault
+	}
 	if a.fault != NoFault {
 		w.stats.fault(a.fault, CallPlace{kind.name, op})
 		if w.Logging() {

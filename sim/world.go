@@ -18,6 +18,7 @@ type Options struct {
 	Trace    *Trace                   // nil: none
 	MaxSteps int64                    // end the run with ErrSteps after as many steps; 0: no limit
 	Policy   Policy                   // how tasks are scheduled
+	MayFail  func() bool              // whether a fault that was drawn or armed for a file call strikes; nil: it does. Stalls always do
 	FileKind func(path string) string // names kinds of files, for the counters; nil: all alike
 	// Watchdog is how long (real time) one step may take before the process is aborted with all stacks
 	// (default 10 s, negative: never).

@@ -5,7 +5,7 @@
 //	S2  Its answer is a function of the input and the number of runs it may make; workers only make it faster. A
 //	    budget of time may cut it short anywhere.
 //
-// [Shrink] lowers bounds, draws other tails, cuts, zeroes and deletes blocks, and lowers single choices, as long as the
+// [Shrink] lowers bounds, leaves out calls, draws other tails, cuts, zeroes and deletes blocks, and lowers single choices, as long as the
 // run keeps failing. [Neighbours] varies one decision at a time and tells for which the failure disappears. [Compare] runs two
 // worlds in step and stops at the first difference.
 //

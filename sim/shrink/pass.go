@@ -1,6 +1,9 @@
 package shrink
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // retails is how many other tails are tried beside each coarse candidate.
 const retails = 6
@@ -16,6 +19,7 @@ func (s *search) passes(smallFirst bool) []pass {
 		list[1], list[2] = list[2], list[1]
 	}
 	return append(list, []pass{
+		{"leave out calls", s.leaveOut},
 		{"tame the plan", s.plan},
 		{"other plans", s.otherPlans},
 		{"other tails", s.otherTails},
@@ -47,7 +51,9 @@ func (s *search) all(passes []pass) error {
 }
 
 // with returns the best input with other choices.
-func (s *search) with(choices []uint32) Input { return Input{Choices: choices, Bounds: s.best.Bounds} }
+func (s *search) with(choices []uint32) Input {
+	return Input{Choices: choices, Bounds: s.best.Bounds, Without: s.best.Without}
+}
 
 // draws is how many runs are drawn for one list of small bounds.
 const draws = 120
@@ -96,9 +102,78 @@ func (s *search) variants(in Input) []Input {
 		if i%2 == 1 {
 			from += (len(in.Choices) - from) * i / (retails + 1)
 		}
-		list = append(list, Input{Choices: in.Choices[:from], Tail: s.tail(), Bounds: in.Bounds})
+		list = append(list, Input{Choices: in.Choices[:from], Tail: s.tail(), Bounds: in.Bounds, Without: in.Without})
 	}
 	return list
+}
+
+// leaveOut takes calls away: all of a group, such as those of one client, and then runs of neighbours, from half of all to single ones.
+// The choices stay, but from the first call that is missing on they are drawn by others, so other tails are tried as well.
+func (s *search) leaveOut() error {
+	tried := map[string]bool{}
+	for {
+		group := s.largestGroup(tried)
+		if group == "" {
+			break
+		}
+		tried[group] = true
+		if _, err := s.try(s.variants(s.without(func(c Call) bool { return slices.Contains(c.Groups, group) }))); err != nil {
+			return err
+		}
+	}
+	for length := len(s.shown.Calls) / 2; length > 0; length /= 2 {
+		for end := len(s.left()); end > 0; {
+			left := s.left()
+			end = min(end, len(left))
+			part := left[max(0, end-length):end]
+			in := s.without(func(c Call) bool { return slices.ContainsFunc(part, func(p Call) bool { return p.Number == c.Number }) })
+			if _, err := s.try(s.variants(in)[:3]); err != nil {
+				return err
+			}
+			end -= length
+		}
+	}
+	return nil
+}
+
+// left lists the calls that are not left out.
+func (s *search) left() (list []Call) {
+	for _, c := range s.shown.Calls {
+		if !slices.Contains(s.best.Without, c.Number) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// without returns the best input without some more calls.
+func (s *search) without(gone func(Call) bool) Input {
+	in := s.with(s.best.Choices)
+	in.Without = slices.Clone(in.Without)
+	for _, c := range s.left() {
+		if gone(c) {
+			in.Without = append(in.Without, c.Number)
+		}
+	}
+	slices.Sort(in.Without)
+	return in
+}
+
+// largestGroup names the group with most calls that was not tried yet, "" when there is none that is not everything.
+func (s *search) largestGroup(tried map[string]bool) (name string) {
+	left := s.left()
+	size := map[string]int{}
+	for _, c := range left {
+		for _, g := range c.Groups {
+			size[g]++
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(size)) {
+		if !tried[g] && size[g] < len(left) && size[g] > size[name] {
+			name = g
+		}
+	}
+	return name
 }
 
 // bounds lowers each bound as far as the run still fails.
@@ -186,7 +261,7 @@ func (s *search) otherTails() error {
 		for i := range lucky {
 			from := min(s.shown.Plan, len(s.best.Choices))
 			from += (len(s.best.Choices) - from) * (i % 4) / 4
-			candidates = append(candidates, Input{Choices: s.best.Choices[:from], Tail: s.tail(), Bounds: s.best.Bounds})
+			candidates = append(candidates, Input{Choices: s.best.Choices[:from], Tail: s.tail(), Bounds: s.best.Bounds, Without: s.best.Without})
 		}
 		if found, err := s.tryBest(candidates); err != nil || !found {
 			return err

@@ -15,6 +15,7 @@ type Input struct {
 	Choices []uint32
 	Tail    uint64  // what is drawn past the end of Choices: 0 zeros, otherwise the numbers of this seed
 	Bounds  []int64 // what the run may come up to, each at least the one of Options.Least
+	Without []int   // numbers of calls that are left out, ascending
 }
 
 // Outcome is what a run showed.
@@ -24,6 +25,14 @@ type Outcome struct {
 	Bounds      []int64  // that the run came up to: with these it would have been the same
 	Weight      int64    // how much there is to read in it: operations, faults
 	Plan        int      // how many of the first choices decided what kind of run it is
+	Without     []int    // calls that were left out
+	Calls       []Call   // that could be, in their order
+}
+
+// Call is something that a run can be asked to leave out.
+type Call struct {
+	Number int
+	Groups []string // that it is of; whole groups are tried first
 }
 
 // Options say how to search.
@@ -133,7 +142,7 @@ func (s *search) twice() error {
 
 // adopt takes the run as the best so far. Its input is what it did: the choices it made without trailing zeros, the bounds it came up to.
 func (s *search) adopt(o Outcome) {
-	s.best = Input{Choices: trim(o.Choices), Bounds: slices.Clone(o.Bounds)}
+	s.best = Input{Choices: trim(o.Choices), Bounds: slices.Clone(o.Bounds), Without: slices.Clone(o.Without)}
 	s.shown = o
 	s.shown.Choices = s.best.Choices
 	s.size = sizeOf(s.shown)

@@ -66,7 +66,7 @@ func (c *consumer) receive(wait time.Duration) []held {
 	}
 	q := c.question(wait)
 	if percent(r.w, r.plan.Habits.Batch) {
-		q.count = 1 + r.w.Choose(20)
+		q.count = r.batchOf(1 + r.w.Choose(20))
 		if r.w.Choose(3) == 0 {
 			q.limit(1 + r.w.Choose(10))
 		}
@@ -330,7 +330,7 @@ func (c *consumer) settled(h held, op model.CopyOp, got answer, err error, call,
 	n, r := c.node, c.node.run
 	var out model.CopyOutput
 	switch {
-	case got == unsent, got == answered && errors.Is(err, engine.ErrClosed):
+	case got.neverSent(), got == answered && errors.Is(err, engine.ErrClosed):
 		return // certainly did not happen
 	case got == unknown:
 		out = model.Unknown

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"time"
 
 	"narad/sim"
@@ -18,6 +19,13 @@ type Limits struct {
 	Partitions int           `json:"partitions"` // per topic
 	Size       int           `json:"size"`       // of payloads, in bytes
 	Policy     int           `json:"policy"`     // 0: every runnable task alike, none starves or lingers
+	// FaultsBelow is one more than the number of file calls that may fail, Batch how many messages a client sends or asks for at once; 0: any
+	// number.
+	FaultsBelow int `json:"faults_below,omitempty"`
+	Batch       int `json:"batch,omitempty"`
+	// Without are numbers of client calls, counted from 0 with those that are left out, that are not made: as if the client had never
+	// thought of it.
+	Without []int `json:"without,omitempty"`
 }
 
 // cut applies the limits to a plan.
@@ -50,7 +58,14 @@ func (l *Limits) policy(p sim.Policy) sim.Policy {
 func (r *run) used(policy sim.Policy) Limits {
 	l := Limits{
 		Operations: r.operations, Strikes: r.strikes, Traffic: r.plan.Traffic, Producers: r.plan.Producers, Consumers: r.plan.Consumers,
-		Topics: len(r.plan.Topics), Size: r.plan.Size,
+		Topics: len(r.plan.Topics), Size: r.plan.Size, FaultsBelow: r.faults + 1, Batch: r.batch,
+	}
+	if r.limits != nil {
+		for _, number := range r.limits.Without {
+			if number < r.operations {
+				l.Without = append(l.Without, number)
+			}
+		}
 	}
 	for _, t := range r.plan.Topics {
 		l.Partitions = max(l.Partitions, t.Partitions)
@@ -62,16 +77,48 @@ func (r *run) used(policy sim.Policy) Limits {
 }
 
 // mayCall counts a call of a client and reports whether it may be made. The one past the limit ends the traffic.
-func (r *run) mayCall() bool {
+func (r *run) mayCall(name string) answer {
 	if r.draining {
-		return true
+		return answered
 	}
 	if r.limits != nil && r.operations >= r.limits.Operations {
 		r.stopping = true
-		return false
+		return unsent
+	}
+	if r.record {
+		r.calls = append(r.calls, CallMade{r.operations, r.w.Current().String(), name})
 	}
 	r.operations++
+	if r.limits != nil {
+		if _, out := slices.BinarySearch(r.limits.Without, r.operations-1); out {
+			return omitted
+		}
+	}
+	return answered
+}
+
+// CallMade is a client call of the traffic, which [Limits] may leave out.
+type CallMade struct {
+	Number       int
+	Client, Name string
+}
+
+// mayFail counts a file call that is about to fail and reports whether it may.
+func (r *run) mayFail() bool {
+	if r.limits != nil && r.limits.FaultsBelow > 0 && r.faults+1 >= r.limits.FaultsBelow {
+		return false
+	}
+	r.faults++
 	return true
+}
+
+// batchOf limits how many messages a client sends or asks for at once.
+func (r *run) batchOf(n int) int {
+	if r.limits != nil && r.limits.Batch > 0 {
+		n = min(n, r.limits.Batch)
+	}
+	r.batch = max(r.batch, n)
+	return n
 }
 
 // mayStrike counts a strike and reports whether it may happen.

@@ -161,13 +161,18 @@ const (
 	answered answer = iota // the engine returned; its error says what
 	unsent                 // the node is down: nothing happened
 	unknown                // no answer: it may or may not have happened
+	omitted                // the limits leave it out: nothing happened, and nobody tries again
 )
+
+func (a answer) neverSent() bool { return a == unsent || a == omitted }
 
 // call makes a request to the node and waits for the answer until the deadline.
 func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)) answer {
 	e := n.run.e
-	if name != "create topic" && !n.run.mayCall() {
-		return unsent
+	if name != "create topic" {
+		if may := n.run.mayCall(name); may != answered {
+			return may
+		}
 	}
 	e.Sleep(n.latency())
 	eng, proc := n.engine, n.proc

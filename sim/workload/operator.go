@@ -176,7 +176,7 @@ func (o *operator) alter(name string, patch engine.TopicPatch) bool {
 			n.check.Altered(patch, t)
 		}
 	})
-	n.check.AlterEnded(name, got == unsent || got == answered && (err == nil || errors.Is(err, engine.ErrInvalid) || errors.Is(err, engine.ErrTopicNotFound)))
+	n.check.AlterEnded(name, got.neverSent() || got == answered && (err == nil || errors.Is(err, engine.ErrInvalid) || errors.Is(err, engine.ErrTopicNotFound)))
 	if got != answered {
 		return false
 	}
@@ -224,7 +224,7 @@ func (n *node) topicOp(client int, name string, op model.TopicOp, fn func(*engin
 	ret := int64(r.w.Now())
 	out := model.TopicOutput{ID: id}
 	switch {
-	case got == unsent, got == answered && (errors.Is(err, engine.ErrClosed) || refusedLeaderless(err) || failed == changeRefused):
+	case got.neverSent(), got == answered && (errors.Is(err, engine.ErrClosed) || refusedLeaderless(err) || failed == changeRefused):
 		n.check.Changed(name)
 		return false
 	case got == unknown: // what it changed may come to light at the next start

@@ -19,7 +19,7 @@ func (n *node) produceLoop() {
 		spec := r.plan.Topics[r.w.Choose(len(r.plan.Topics))]
 		count := 1
 		if percent(r.w, r.plan.Habits.Batch) {
-			count = 2 + r.w.Choose(15)
+			count = r.batchOf(2 + r.w.Choose(15))
 		}
 		ids, messages := make([]int, count), make([]engine.Message, count)
 		for i := range count {
@@ -67,6 +67,11 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 			}
 			r.e.Sleep(r.pause(200 * time.Millisecond))
 			continue
+		case omitted:
+			for _, id := range ids {
+				r.messages.Unsent(id)
+			}
+			return
 		case unknown:
 			attempt++
 			continue

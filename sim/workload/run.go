@@ -71,7 +71,8 @@ type Result struct {
 	Simulated time.Duration
 	Real      time.Duration
 	Stats     sim.Stats
-	Used      Limits // that would not have changed it
+	Used      Limits     // that would not have changed it
+	Calls     []CallMade // of the traffic, with Options.Record
 
 	PlanChoices int // how many of the first choices decided the plan
 	Operations  int // requests of clients that reached a node, those of the drain among them
@@ -109,6 +110,10 @@ type run struct {
 	operations int // calls of clients in the traffic
 	requests   int // that reached a node
 	planned    int // choices that decided the plan
+	faults     int // file calls that failed
+	batch      int // messages in the largest call
+	record     bool
+	calls      []CallMade
 	strikes    int
 }
 
@@ -125,8 +130,10 @@ func Run(o Options) Result {
 	if o.Tail != 0 {
 		so.Seed, so.Tail = o.Tail, true
 	}
+	var r *run
+	so.MayFail = func() bool { return r.mayFail() }
 	w := sim.New(so)
-	r := &run{w: w, e: w.Env(), messages: &check.Messages{Now: func() int64 { return int64(w.Now()) }}, limits: o.Limits, watch: o.Watch}
+	r = &run{w: w, e: w.Env(), record: o.Record, batch: 1, messages: &check.Messages{Now: func() int64 { return int64(w.Now()) }}, limits: o.Limits, watch: o.Watch}
 	if o.Profile == LongProfile {
 		r.plan = calmPlan(10 * time.Minute)
 	} else {
@@ -140,7 +147,7 @@ func Run(o Options) Result {
 		w.Logf("seed %d: %v", o.Seed, r.plan)
 	}
 	res := r.result(o, r.forgive(r.drive()))
-	res.Used, res.PlanChoices, res.Operations = r.used(r.plan.Policy), r.planned, r.requests
+	res.Used, res.PlanChoices, res.Operations, res.Calls = r.used(r.plan.Policy), r.planned, r.requests, r.calls
 	r.watch.done(res)
 	return res
 }

@@ -31,12 +31,13 @@ func shrinkWith(ctx context.Context, c Case, o shrink.Options, run func(Options)
 	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000, world: run}
 	o.Run, o.Label, o.Least, o.Small, o.Enough = at.run, at.label, leastLimits, smallLimits, smallEnough
 	all := at.outcome(r)
-	in := shrink.Input{Choices: r.Choices, Bounds: all.Bounds}
+	in := shrink.Input{Choices: r.Choices, Bounds: all.Bounds, Without: all.Without}
 	res, err := shrink.Shrink(ctx, in, o)
 	if err != nil {
 		return c, res, err
 	}
 	c.Choices, c.Limits = res.Input.Choices, boundsToLimits(res.Input.Bounds)
+	c.Limits.Without = res.Input.Without
 	c.saw(run(c.Options()))
 	return c, res, nil
 }
@@ -50,6 +51,7 @@ type shrinker struct {
 func (s *shrinker) options(in shrink.Input) Options {
 	o := s.c.Options()
 	o.Choices, o.Tail, o.Limits = in.Choices, in.Tail, boundsToLimits(in.Bounds)
+	o.Limits.Without = in.Without
 	if o.Choices == nil {
 		o.Choices = []uint32{}
 	}
@@ -60,7 +62,12 @@ func (s *shrinker) options(in shrink.Input) Options {
 func (s *shrinker) run(in shrink.Input) shrink.Outcome { return s.outcome(s.world(s.options(in))) }
 
 func (s *shrinker) outcome(r Result) shrink.Outcome {
+	calls := make([]shrink.Call, len(r.Calls))
+	for i, c := range r.Calls {
+		calls[i] = shrink.Call{Number: c.Number, Groups: []string{c.Client, c.Name, c.Client + " " + c.Name}}
+	}
 	return shrink.Outcome{
+		Without: r.Used.Without, Calls: calls,
 		Fingerprint: Fingerprint(r.Err), Choices: r.Choices, Bounds: limitsToBounds(r.Used), Plan: r.PlanChoices,
 		Weight: int64(r.Operations + faultWeight*r.Faults()),
 	}
@@ -75,20 +82,20 @@ func (s *shrinker) label(in shrink.Input) (labels []string) {
 }
 
 // leastLimits are the smallest values of the limits, in the order of limitsToBounds.
-var leastLimits = []int64{0, 0, 0, 0, 0, 1, 1, 1, 1}
+var leastLimits = []int64{0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 1}
 
 // limitsToBounds lists the limits in the order in which lowering them pays most.
 func limitsToBounds(l Limits) []int64 {
 	return []int64{
-		int64(l.Policy), int64(l.Operations), int64(l.Strikes), int64(l.Producers), int64(l.Consumers), int64(l.Topics),
-		int64(l.Partitions), int64((l.Traffic + time.Millisecond - 1) / time.Millisecond), int64(l.Size),
+		int64(l.Policy), int64(l.Operations), int64(l.Strikes), int64(l.FaultsBelow), int64(l.Producers), int64(l.Consumers), int64(l.Topics),
+		int64(l.Partitions), int64((l.Traffic + time.Millisecond - 1) / time.Millisecond), int64(l.Size), int64(l.Batch),
 	}
 }
 
 func boundsToLimits(b []int64) *Limits {
 	return &Limits{
-		Policy: int(b[0]), Operations: int(b[1]), Strikes: int(b[2]), Producers: int(b[3]), Consumers: int(b[4]), Topics: int(b[5]),
-		Partitions: int(b[6]), Traffic: time.Duration(b[7]) * time.Millisecond, Size: int(b[8]),
+		Policy: int(b[0]), Operations: int(b[1]), Strikes: int(b[2]), FaultsBelow: int(b[3]), Producers: int(b[4]), Consumers: int(b[5]),
+		Topics: int(b[6]), Partitions: int(b[7]), Traffic: time.Duration(b[8]) * time.Millisecond, Size: int(b[9]), Batch: int(b[10]),
 	}
 }
 
@@ -106,6 +113,7 @@ func smallLimits(b []int64) (list [][]int64) {
 			if tight {
 				l.Producers, l.Consumers, l.Topics, l.Partitions = min(l.Producers, 1), min(l.Consumers, 2), 1, min(l.Partitions, 2)
 				l.Traffic = min(l.Traffic, 8*time.Second)
+				l.FaultsBelow = min(l.FaultsBelow, 4)
 			}
 			list = append(list, limitsToBounds(l))
 		}
@@ -128,12 +136,12 @@ func (r *Result) Faults() int {
 func Neighbours(c Case, o shrink.NeighbourOptions) ([]shrink.Decision, error) {
 	r := Run(c.Options())
 	at := shrinker{c: c, steps: stepsFactor*r.Stats.Steps + 10_000, world: Run}
-	bounds := limitsToBounds(r.Used)
+	limits := r.Used
 	if c.Limits != nil {
-		bounds = limitsToBounds(*c.Limits)
+		limits = *c.Limits
 	}
 	o.Run = func(choices []uint32) string {
-		return at.run(shrink.Input{Choices: choices, Bounds: bounds}).Fingerprint
+		return at.run(shrink.Input{Choices: choices, Bounds: limitsToBounds(limits), Without: limits.Without}).Fingerprint
 	}
 	o.Fingerprint = Fingerprint(r.Err)
 	var drawn []shrink.Drawn

@@ -73,11 +73,11 @@ func TestLimitsThatDoNotCut(t *testing.T) {
 }
 
 func TestLimitsCut(t *testing.T) {
-	r := Run(Options{Seed: 5, Profile: NodeProfile})
+	r := Run(Options{Seed: 5, Profile: CapsProfile})
 	require.Positive(t, r.Used.Strikes)
 	l := r.Used
 	l.Operations, l.Strikes = 20, 0
-	cut := Run(Options{Seed: 5, Profile: NodeProfile, Limits: &l})
+	cut := Run(Options{Seed: 5, Profile: CapsProfile, Limits: &l})
 	require.NoError(t, cut.Err)
 	require.LessOrEqual(t, cut.Used.Operations, 20)
 	require.Zero(t, cut.Stats.ProcessCrashes+cut.Stats.PowerLosses)
@@ -133,4 +133,41 @@ func TestChoicesRoundTrip(t *testing.T) {
 func TestNeighboursOfAGoodWorld(t *testing.T) {
 	_, err := Neighbours(NewCase(Options{Seed: 7, Profile: NodeProfile}, Result{}), shrink.NeighbourOptions{})
 	require.ErrorIs(t, err, shrink.ErrPasses)
+}
+
+// Calls that are left out are not made, and nothing is lost by it.
+func TestLimitsLeaveOutCalls(t *testing.T) {
+	o := Options{Seed: 5, Profile: NodeProfile, Record: true}
+	r := Run(o)
+	require.NoError(t, r.Err)
+	require.Greater(t, len(r.Calls), 50)
+	l := r.Used
+	for _, c := range r.Calls {
+		if c.Name == "produce" {
+			l.Without = append(l.Without, c.Number)
+		}
+	}
+	require.NotEmpty(t, l.Without)
+	o.Limits = &l
+	cut := Run(o)
+	require.NoError(t, cut.Err)
+	require.Less(t, cut.Operations, r.Operations)
+	require.Equal(t, l.Without[0], cut.Used.Without[0])
+	require.Less(t, cut.Accepted, r.Accepted)
+}
+
+// The number of file calls that fail can be limited.
+func TestLimitsSpareFileCalls(t *testing.T) {
+	o := Options{Profile: DiskFaultProfile}
+	var r Result
+	for r.Used.FaultsBelow <= 5 {
+		o.Seed++
+		r = Run(o)
+		require.NoError(t, r.Err)
+	}
+	r.Used.FaultsBelow = 3
+	o.Limits = &r.Used
+	cut := Run(o)
+	require.NoError(t, cut.Err)
+	require.Equal(t, 3, cut.Used.FaultsBelow)
 }
