@@ -67,42 +67,50 @@ func (d *dispatcher) read() (more bool, err error) {
 
 // readFresh reads new records until there is none, the chunk is full, or the window is.
 func (d *dispatcher) readFresh() (more bool, err error) {
+	d.mu.Lock()
+	room := d.mayRead()
+	d.mu.Unlock()
 	for range intakeChunk {
-		if !d.mayRead() {
+		if !room {
 			return false, nil
 		}
 		seq, payload, ok, err := d.intake.fresh.Next()
 		if err != nil || !ok {
 			return false, err
 		}
-		d.place(seq, payload)
+		room = d.place(seq, payload)
 	}
 	return true, nil
 }
 
-// mayRead reports whether a new record may be read.
+// mayRead reports whether a new record may be read. It needs d.mu.
 func (d *dispatcher) mayRead() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	window, _ := d.limits()
 	return d.hasRoom() && d.window.size() < lookAhead*window
 }
 
-// place decides where a new record goes.
-func (d *dispatcher) place(seq uint64, payload []byte) {
+// place decides where a new record goes, and reports whether another one may be read.
+func (d *dispatcher) place(seq uint64, payload []byte) (room bool) {
 	p, dest, err := d.resolve(payload)
-	key := heldKey{p.Topic, p.Incarnation, p.Partition}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.window.add(seq)
 	switch {
-	case err == nil && d.intake.heldKeys[key] == 0:
+	case err == nil && !d.intake.holds(p):
 		d.admit(dest, seq, p)
 	case err != nil && d.discards(p):
 		d.drop(seq)
 	default:
-		d.hold(seq, key, err)
+		d.hold(seq, keyOf(p), err)
 	}
+	return d.mayRead()
+}
+
+func keyOf(p record.Produce) heldKey { return heldKey{p.Topic, p.Incarnation, p.Partition} }
+
+// holds reports whether an earlier record for the same is held.
+func (in *intake) holds(p record.Produce) bool {
+	return len(in.heldKeys) > 0 && in.heldKeys[keyOf(p)] > 0
 }
 
 // resolve finds out what a record is for. It fits only the incarnation of the topic that it was accepted for.
