@@ -27,9 +27,13 @@
 // returns an error for every answer that is not a success, which errors.go turns into a status and a text. Buffers of
 // bodies and answers belong to the exchange and end with it (body.go).
 //
+// Serve reads and answers the plainest of the hot requests itself (direct.go, plain.go, answer.go), since net/http takes more time for
+// them than all that is behind it. A connection that sends anything else is handed to net/http with what it has sent.
+//
 // Options.Auth, Schemas, Observer, Ready, Metrics and StatusPage are other parts of the node (seams.go); nil turns each off.
 //
-// Files: server.go (Options, New, Serve), limit.go (the bound on connections), seams.go, guard.go, routes.go, exchange.go,
+// Files: server.go (Options, New, Serve), limit.go (the bound on connections), direct.go, plain.go
+// and answer.go (plain requests), seams.go, guard.go, routes.go, exchange.go,
 // errors.go (statuses), params.go (query strings), body.go (bodies, buffers, the budget of batches), coding.go (zstd, gzip),
 // caps.go (429), jsonscan.go (JSON without decoding it), produce.go, batch.go, consume.go (and replay), message.go (the
 // wire form of a message), ack.go, topics.go, describe.go, patch.go, children.go, cluster.go (and remotes), health.go (and
