@@ -123,21 +123,26 @@ func BenchmarkSequentialReadReal(b *testing.B) {
 	}
 }
 
-// BenchmarkRawRead is what BenchmarkSequentialReadReal is to be compared with: read into fresh memory and checksum it.
+// BenchmarkRawRead is what BenchmarkSequentialReadReal is to be compared with: read into fresh memory and checksum it, as much at once as
+// a block of small records has, and a large record.
 func BenchmarkRawRead(b *testing.B) {
 	dir, _ := realDir(b)
 	bigSegment(b, dir.Dir, 0, 64<<20, 1, 1<<20)
 	f, err := dir.Dir.Open(fileName(0))
 	require.NoError(b, err)
 	defer f.Close()
-	b.SetBytes(1 << 20)
-	at := int64(0)
-	for b.Loop() {
-		p := make([]byte, 1<<20)
-		if _, err := f.ReadAt(p, at%(63<<20)); err != nil {
-			b.Fatal(err)
-		}
-		record.UpdateFrameCRC(0, p)
-		at += 1 << 20
+	for _, size := range []int64{indexStride, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.SetBytes(size)
+			at := int64(0)
+			for b.Loop() {
+				p := make([]byte, size)
+				if _, err := f.ReadAt(p, at%(63<<20)); err != nil {
+					b.Fatal(err)
+				}
+				record.UpdateFrameCRC(0, p)
+				at += size
+			}
+		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // syncLoop is the task that commits what no writer commits itself, and rolls.
 func (l *Log) syncLoop() {
 	for {
-		b, roll, ok, wait := l.takeWork()
+		b, roll, ok, until := l.takeWork()
 		switch {
 		case b != nil:
 			l.commitAlone(b)
@@ -22,32 +22,29 @@ func (l *Log) syncLoop() {
 			l.endCommit()
 		case !ok:
 			return
-		case wait.soon:
-			l.wake.YieldUntil(wait.until)
+		case until != env.Forever:
+			l.wake.YieldUntil(until)
 		default:
-			l.wake.ParkUntil(wait.until)
+			l.wake.Park()
 		}
 	}
 }
 
 // commitAlone commits b for the task that alone may: the one that has set committing. So a failure is latched before
-// anything else can be written.
-func (l *Log) commitAlone(b *batch) {
+// anything else can be written. It reports whether there is something left for the sync task, to do or to wait for.
+func (l *Log) commitAlone(b *batch) (more bool) {
 	if !l.commit(b) {
 		l.returnBatch(b)
 	}
-	l.endCommit()
+	return l.endCommit()
 }
 
-// endCommit lets another task commit, and wakes the sync task when there is something to do or to wait for.
-func (l *Log) endCommit() {
+// endCommit lets another task commit.
+func (l *Log) endCommit() (more bool) {
 	l.lockToStage()
+	defer l.mu.Unlock()
 	l.committing = false
-	more := l.open.records > 0 || l.gather.target > 0 || l.queue.head != nil || l.rollWanted || l.closing
-	l.mu.Unlock()
-	if more {
-		l.wake.Unpark()
-	}
+	return l.open.records > 0 || l.gather.target > 0 || l.queue.head != nil || l.rollWanted || l.closing
 }
 
 // takeOpenLocked takes the open batch for a task that commits it. Nobody does yet.
@@ -59,33 +56,25 @@ func (l *Log) takeOpenLocked() *batch {
 	return b
 }
 
-// pause is how long the sync task waits unless it is woken. A timer is not exact enough when that ends soon.
-type pause struct {
-	until env.Instant
-	soon  bool
-}
-
 // takeWork returns the staged batch, or whether a roll is wanted: then the caller is the one that commits. When there is
-// nothing to do yet, it tells how long to wait; ok is false when nothing will come any more.
-func (l *Log) takeWork() (b *batch, roll, ok bool, wait pause) {
+// nothing to do yet, it tells until when to wait; ok is false when nothing will come any more.
+func (l *Log) takeWork() (b *batch, roll, ok bool, until env.Instant) {
 	now := l.env.Now()
-	wait.until = env.Forever
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.committing {
-		return nil, false, true, wait // until that task wakes this one
+		return nil, false, true, env.Forever // until that task wakes this one
 	}
 	full := l.queue.head != nil || l.closing
-	soon := !l.gather.mayBeLate()
-	if until, more := l.gather.waits(l.open.writers.count, full, now); more {
-		return nil, false, true, pause{until, soon}
+	if until, wait := l.gather.waits(l.open.writers.count, full, now); wait {
+		return nil, false, true, until
 	}
 	if l.open.records > 0 {
-		return l.takeOpenLocked(), false, true, wait
+		return l.takeOpenLocked(), false, true, 0
 	}
 	roll, l.rollWanted = l.rollWanted && l.err == nil && !l.closing, false
 	l.committing = roll
-	return nil, roll, !l.closing, wait
+	return nil, roll, !l.closing, env.Forever
 }
 
 // returnBatch makes b, which has failed, the spare one.

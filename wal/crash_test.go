@@ -137,7 +137,7 @@ func (c *crasher) run(program string) {
 			if c.delay != atOnce {
 				continue
 			}
-			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
+			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, time.Minute, 10*time.Microsecond)
 		case 'p':
 			c.awaitPreparation()
 		case 'r':
@@ -157,7 +157,7 @@ func (c *crasher) awaitPreparation() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.err != nil || !l.prepared.wanted && l.prepared.state != prepareBusy
-	}, 5*time.Second, 10*time.Microsecond)
+	}, time.Minute, 10*time.Microsecond)
 }
 
 func (c *crasher) append(n int) error {
@@ -615,7 +615,7 @@ func (c *crasher) runBroken(program string) {
 			if c.delay != atOnce {
 				continue
 			}
-			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, 5*time.Second, 10*time.Microsecond)
+			require.Eventually(c.t, func() bool { stored, durable := c.log.Checkpoint(); return stored == durable }, time.Minute, 10*time.Microsecond)
 		case 'p':
 			c.awaitPreparation()
 		case 'r', 'k':

@@ -63,9 +63,9 @@
 //
 // One task at a time writes segments: the one that has set Log.committing. Appends stage their frames into the open one of two
 // buffers, under a lock that is held for the copy only, and park; meanwhile the other buffer is written and synced. Whoever
-// did that then moves the durable end, reports it and wakes the writers. The next batch waits a moment in which those can stage again: see gather. The
-// writer that completes it commits it by itself, so a lone writer is never switched away from; what no writer completes is left to the
-// sync task, and so are rolls. An append that finds the
+// did that then moves the durable end, reports it and wakes the writers. That is the sync task, and for a writer that is alone that writer: it
+// would only be switched away from and back. The sync task takes what was staged after a moment in which the writers that it woke can
+// stage again: see gather. An append that finds the
 // buffer full waits in line; nobody overtakes it. The checkpoint task syncs the checkpoint and removes
 // segments behind it. Readers open files of their own and never look beyond the durable end.
 //

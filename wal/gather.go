@@ -13,8 +13,6 @@ const (
 	gatherMost = 2
 	// gatherRest is the largest number of batches that go without a wait after writers did not come back.
 	gatherRest = 64
-	// gatherTrust is the number of gathers in a row to which all came back, after which a late end is risked.
-	gatherTrust = 4
 	// averageWeight is how many syncs the average reaches back.
 	averageWeight = 8
 )
@@ -37,7 +35,6 @@ type gather struct {
 	begun   env.Instant   // of the wait
 	looked  env.Instant   // when the wait was begun or extended
 	seen    int           // how many were staged then
-	whole   int           // gathers in a row that ended because all were back, up to gatherTrust
 	rest    int           // length of the last rest, in batches
 	resting int           // batches that are still to go without a wait
 }
@@ -47,7 +44,7 @@ func (g *gather) synced(took time.Duration, writers, staged int) {
 	if g.average == 0 {
 		g.average = took
 	}
-	g.average += (took - g.average) / averageWeight
+	g.average += (min(took, 2*g.average) - g.average) / averageWeight // a disk that stalled once is as fast as before
 	g.target = 0
 	if writers+staged < 2 {
 		return
@@ -59,26 +56,12 @@ func (g *gather) synced(took time.Duration, writers, staged int) {
 	g.target, g.woken, g.until, g.seen = writers+staged, writers, 0, staged
 }
 
-// isLast reports whether the writer that has just staged, as the one that makes them so many, is the one that the batch waits for:
-// the first, or the last of those who are gathered. Then the wait is over, and that writer has to commit. A wait that should
-// have ended by now, on a timer that is late, ends with it, too. now is asked only then.
-func (g *gather) isLast(staged int, now func() env.Instant) bool {
-	switch {
-	case g.target == 0:
-		return staged == 1
-	case staged == g.target:
-		g.rest = 0
-		g.whole = min(g.whole+1, gatherTrust)
-	case !g.mayBeLate() || g.until == 0 || now() < g.until:
-		return false
-	}
-	g.target = 0
-	return true
-}
+// isAlone reports whether the writer that has just staged, as the one that makes them so many, is waited for by nobody and waits for
+// nobody: then it can commit by itself.
+func (g *gather) isAlone(staged int) bool { return g.target == 0 && staged == 1 }
 
-// mayBeLate reports whether the wait may end a millisecond late, as timers do: then a task can sleep until then. When writers did come
-// back, all of them and many times in a row, they will now, and whoever sleeps leaves them the processor.
-func (g *gather) mayBeLate() bool { return g.whole == gatherTrust }
+// isLast reports whether it is the last one of those that are gathered: then the sync task waits for no more.
+func (g *gather) isLast(staged int) bool { return staged == g.target }
 
 // waits reports whether a batch with so many writers has to wait, and until when. full tells that no more
 // fits into it. An answer of no ends the wait.
@@ -96,9 +79,6 @@ func (g *gather) waits(staged int, full bool, now env.Instant) (until env.Instan
 		return g.until, true
 	}
 	most := 2*(g.woken-(g.target-staged)) >= g.woken // of them are back
-	if staged > 0 && !full {
-		g.whole = 0
-	}
 	if full || most {
 		g.rest = 0
 	} else {

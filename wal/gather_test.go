@@ -17,21 +17,21 @@ func sameGather(t *testing.T, g *gather, staged int, full bool, now env.Instant,
 	require.Equal(t, wait, got)
 }
 
-// never is a clock that must not be read.
-func never() env.Instant { panic("the clock was read") }
-
 func TestGatherWaitsForThoseWhoWereWoken(t *testing.T) {
 	const took = 400 * time.Microsecond
 	g := &gather{}
 	sameGather(t, g, 1, false, 0, false)
 	g.synced(took, 3, 2)
-	require.False(t, g.isLast(4, never))
+	require.False(t, g.isLast(4))
+	require.False(t, g.isAlone(1), "others are waited for")
+	require.True(t, g.isLast(5))
 	until, wait := g.waits(2, false, 1000)
 	require.True(t, wait)
 	require.Equal(t, env.Instant(1000).Add(took/gatherShare), until)
 	sameGather(t, g, 4, false, 2000, true)
 	sameGather(t, g, 5, false, 3000, false)
-	require.True(t, g.isLast(1, never))
+	require.True(t, g.isAlone(1))
+	require.False(t, g.isAlone(2))
 
 	g.synced(took, 5, 0)
 	sameGather(t, g, 1, true, 5001, false) // no room for more
@@ -67,45 +67,6 @@ func TestGatherWaitsForAStream(t *testing.T) {
 		now, staged = now.Add(window), staged+1000
 	}
 	require.Equal(t, gatherMost*gatherShare, waits)
-}
-
-// Only after all have come back some times in a row a late end is risked, and whoever stages after it ends the wait.
-func TestGatherTrustsThoseWhoComeBack(t *testing.T) {
-	const took = 400 * time.Microsecond
-	g := &gather{}
-	round := func() {
-		g.synced(took, 3, 0)
-		sameGather(t, g, 1, false, 1000, true)
-		require.True(t, g.isLast(3, never))
-	}
-	for range gatherTrust {
-		require.False(t, g.mayBeLate())
-		round()
-	}
-	require.True(t, g.mayBeLate())
-	g.synced(took, 3, 0)
-	at := env.Instant(1000)
-	require.False(t, g.isLast(1, never), "the wait has not begun")
-	sameGather(t, g, 1, false, at, true)
-	clock := func() env.Instant { return at }
-	require.False(t, g.isLast(2, clock))
-	at = at.Add(took / gatherShare)
-	require.True(t, g.isLast(2, clock))
-	require.True(t, g.mayBeLate(), "the timer was late, not the writers")
-
-	g.synced(took, 3, 0)
-	sameGather(t, g, 0, false, at, true)
-	at = at.Add(took / gatherShare)
-	sameGather(t, g, 0, false, at, false)
-	require.True(t, g.mayBeLate(), "nobody had to wait")
-	for g.resting > 0 {
-		g.synced(took, 3, 0)
-	}
-	g.synced(took, 3, 0)
-	sameGather(t, g, 1, false, at, true)
-	sameGather(t, g, 1, false, at.Add(took/gatherShare), true)
-	sameGather(t, g, 1, false, at.Add(2*took/gatherShare), false)
-	require.False(t, g.mayBeLate())
 }
 
 // Close waits for a writer that commits.

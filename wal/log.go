@@ -104,11 +104,15 @@ func (l *Log) Append(payloads ...[]byte) (first uint64, err error) {
 		l.giveWriter(w)
 		return 0, err
 	}
-	var whole *batch
+	var own *batch
 	if l.queue.head == nil && l.open.fits(need, l.options.BatchBytes) {
 		l.stageLocked(w, payloads)
-		if !l.committing && l.gather.isLast(l.open.writers.count, l.env.Now) {
-			whole = l.takeOpenLocked()
+		switch staged := l.open.writers.count; {
+		case l.committing:
+		case l.gather.isAlone(staged):
+			own = l.takeOpenLocked()
+		case l.gather.isLast(staged):
+			l.wake.Unpark()
 		}
 	} else {
 		w.payloads = append(w.payloads[:0], payloads...)
@@ -117,8 +121,8 @@ func (l *Log) Append(payloads ...[]byte) (first uint64, err error) {
 	}
 	l.mu.Unlock()
 
-	if whole != nil {
-		l.commitAlone(whole)
+	if own != nil && l.commitAlone(own) {
+		l.wake.Unpark()
 	}
 	w.waiter.Park()
 	if first, err = w.first, w.err; err != nil {
