@@ -94,7 +94,9 @@ func (m *Messages) Copies() error {
 			switch {
 			case confirmed:
 				seqs[seq] = true
-			case !c.p.stored.unconfirmed[c.offset] && !c.p.stored.waiting[c.offset]:
+			case c.p.stored.waiting[c.offset]: // all is at rest: whoever sent it was told long ago, and was not told this
+				return model.Violate("INV-15", "message %d is stored at %s/%d offset %d, whose commit was never confirmed to its sender", id, c.p.key.Topic, c.p.key.Partition, c.offset)
+			case !c.p.stored.unconfirmed[c.offset]:
 				return model.Violate("INV-15", "message %d is stored at %s/%d offset %d, which no commit put there", id, c.p.key.Topic, c.p.key.Partition, c.offset)
 			}
 		}

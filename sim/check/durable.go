@@ -41,10 +41,18 @@ const (
 
 // walTail is the end of the ingress log: the file that is written, and how far it goes.
 type walTail struct {
-	file   string
-	end    int64
-	failed uint64                 // the segment whose removal failed last: that it may return is no harm, for it lies below the checkpoint
-	torn   map[committer.Key]bool // of partitions: the window's last write, or a sync of it, failed, and it was not written since
+	file    string
+	end     int64
+	failed  uint64                 // the segment whose removal failed last: that it may return is no harm, for it lies below the checkpoint
+	torn    map[committer.Key]bool // of partitions: the window's last write, or a sync of it, failed, and it was not written since
+	latched bool                   // a write, or a sync, of the ingress log failed in this life (WAL-11)
+	logs    map[*part]logTail
+}
+
+// logTail is the end of an open partition log.
+type logTail struct {
+	end      int64 // bytes of the newest segment that are committed
+	poisoned bool  // it said that it takes no more commits until it is opened again
 }
 
 // claims holds what an event says against the disk.
@@ -125,14 +133,20 @@ func (n *Node) newest(dir, suffix string, most uint64) (path string, size int64)
 func (n *Node) claimWAL(v wal.Event) {
 	switch v := v.(type) {
 	case wal.Recovered:
-		n.tail.torn = map[committer.Key]bool{}
+		n.tail.torn, n.tail.logs, n.tail.latched = map[committer.Key]bool{}, map[*part]logTail{}, false
 		n.tail.file, n.tail.end = n.newest(ingressPath, walSuffix, v.Next)
 		n.claim("INV-03", "the ingress log is open", n.tail.file, n.frameAt(v.Checkpoint), wholeFile)
 		n.claim("INV-03", "the ingress log is open", pointPath, 0, wholeFile)
 	case wal.SegmentRolled:
 		n.tail.file, n.tail.end = fmt.Sprintf("%s/%020d%s", ingressPath, v.First, walSuffix), 0
 		n.claim("INV-03", "a segment was begun", n.tail.file, 0, 0)
+	case wal.RollFailed:
+		n.tail.latched = n.tail.latched || failedAt(v.Err, "syncdir")
 	case wal.BatchSynced:
+		if v.Err == nil && n.tail.latched {
+			n.fail(model.Violate("INV-03", "records %d to %d are said to be durable, and the log had failed before in this life (WAL-11)", v.First, v.Next-1))
+		}
+		n.tail.latched = n.tail.latched || v.Err != nil
 		if v.Err == nil {
 			n.claim("INV-03", "a batch is said to be durable", n.tail.file, n.tail.end, n.tail.end+int64(v.Bytes))
 			n.tail.end += int64(v.Bytes)
@@ -192,17 +206,42 @@ func (p *part) directory() string {
 
 // claimLog holds the log of a partition against LOG-02 and LOG-24.
 func (n *Node) claimLog(p *part, v segment.Event) {
+	tail := n.tail.logs[p]
 	switch v := v.(type) {
 	case segment.Recovered:
-		if p.logFile, _ = n.newest(p.directory(), logSuffix, uint64(v.Next)); p.logFile != "" {
+		tail = logTail{}
+		if p.logFile, tail.end = n.newest(p.directory(), logSuffix, uint64(v.Next)); p.logFile != "" {
 			n.claim("INV-04", "a partition log is open", p.logFile, 0, wholeFile)
 		}
 	case segment.Rolled:
+		tail.end = 0
 		p.logFile = fmt.Sprintf("%s/%020d%s", p.directory(), v.Base, logSuffix)
 		n.claim("INV-04", "a segment was begun", p.logFile, 0, 0)
 	case segment.Committed:
+		tail.end += v.Bytes
+		if tail.poisoned {
+			n.failPart(p, model.Violate("INV-04", "offsets %d to %d were committed to a log that had said that it takes none (LOG-25)", v.Base, v.Next-1))
+		}
 		if p.logFile != "" {
 			n.claim("INV-04", "a commit is visible", p.logFile, -v.Bytes, wholeFile)
+		}
+	case segment.Poisoned:
+		tail.poisoned = true
+	case segment.CommitFailed:
+		n.claimCut(p, tail, v.Err)
+	}
+	n.tail.logs[p] = tail
+}
+
+// claimCut checks a log whose commit failed: it takes no more, or it ends, durably, where it did before (LOG-06, LOG-25).
+func (n *Node) claimCut(p *part, tail logTail, err error) {
+	switch d := n.Machine.Disk(); {
+	case tail.poisoned:
+	case failedAt(err, "sync") || failedAt(err, "syncdir"):
+		n.failPart(p, model.Violate("INV-04", "a sync of the log failed, and it goes on (LOG-25): %v", err))
+	case p.logFile != "":
+		if info, _, err := d.Lookup(d.Root(), p.logFile); err == nil && info.Size != tail.end {
+			n.failPart(p, model.Violate("INV-04", "a commit failed and left %s with %d bytes, %d of them committed (LOG-06)", p.logFile, info.Size, tail.end))
 		}
 	}
 }
