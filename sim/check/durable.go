@@ -313,6 +313,7 @@ func (n *Node) claimMeta(what string) {
 
 // claimStopped checks what a graceful stop leaves.
 func (n *Node) claimStopped() {
+	n.allConfirmed()
 	n.claim("INV-10", "the engine was stopped", dataDir+"/clean", 0, wholeFile)
 	n.claim("INV-10", "the engine was stopped", pointPath, 0, wholeFile)
 }
