@@ -61,10 +61,10 @@ func TestReadDoesNotAllocate(t *testing.T) {
 //	             each writer as a batch does and going to the end of a growing file
 //	of-prepared  the same over zeros that are on the disk, which is as fast as the disk can be
 //	of-bare      as of-ideal, with a single record in a bare write
-//	of-barrier   seconds in which the same number of goroutines meet so often at the cheapest barrier, the last of them
+//	of-barrier   seconds in which the same number of goroutines meet so often at a plain barrier, the last of them
 //	             writing and syncing such a batch by itself before it lets the others go, ÷ seconds of the log
-//	barrier      seconds of a bare sync ÷ seconds of that barrier: the most that of-ideal can be, whatever a log does,
-//	             since between two syncs all writers have to be woken and to run
+//	barrier      seconds of a bare sync ÷ seconds of that barrier: what it costs to wake and to run all writers between two
+//	             syncs. It is no bound: a log can be faster
 //
 // With prepared segments the time goes also into preparing them.
 func BenchmarkGroupCommit(b *testing.B) {
