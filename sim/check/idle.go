@@ -1,12 +1,44 @@
 package check
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"narad/committer"
+	"narad/engine"
 	"narad/env"
 	"narad/sim/model"
 )
+
+// untidy follows directories that could not be removed: that is tried again until it succeeds, or the process ends (INV-32).
+func (n *Node) untidy(v engine.Event) {
+	switch v := v.(type) {
+	case engine.TidyFailed:
+		n.cycle.messes[v.Name] = n.now()
+	case engine.StaleRemoved:
+		delete(n.cycle.messes, v.Stale)
+	}
+}
+
+// Tidied checks that somebody still tries to remove what could not be removed.
+func (n *Node) Tidied() {
+	if !n.serving || n.closing || n.World.Now() < n.pausedUntil.Add(time.Minute) {
+		return
+	}
+	limit := 8*time.Second + n.slack() + 2*time.Second*time.Duration(len(n.cycle.messes)) // one is tried after the other
+	for _, name := range slices.Sorted(maps.Keys(n.cycle.messes)) {
+		if _, topic := n.cycle.absent[name]; topic {
+			continue // it was to be put in its place, which nothing tells of when it succeeds
+		}
+		if since := time.Duration(n.now() - n.cycle.messes[name]); since > limit {
+			n.fail(model.Violate("INV-32", "topics/%s could not be removed %v ago, and was not tried again", name, since))
+		}
+	}
+}
+
+// LastIdled returns the partition that was closed last because nobody used it.
+func (n *Node) LastIdled() engine.Key { return n.idled }
 
 // Idle checks that what nobody uses is closed: since is the true time since when no client has asked the node for anything, after the
 // time after which a partition counts as unused. A shard goes when its files are durable and level, which they are 30 s later at

@@ -4,8 +4,10 @@ import (
 	"maps"
 	"slices"
 	"syscall"
+	"time"
 
 	"narad/engine"
+	"narad/env"
 	"narad/sim/model"
 )
 
@@ -37,6 +39,9 @@ type lifecycle struct {
 	open  map[string]int // changes of a name that operators sent and got no answer to, in this life
 
 	altering map[string]*alteration // by name
+	absent   map[string]*absence    // by name
+	failed   map[engine.Key]int64   // true time when a commit failed that was not tried again since
+	messes   map[string]int64       // true time when a directory could not be removed last, by name
 
 	recordOf  map[uint64]topicKey // what accepted records of the ingress log are for
 	discarded map[uint64]bool
@@ -45,7 +50,7 @@ type lifecycle struct {
 func newLifecycle() lifecycle {
 	return lifecycle{
 		all: map[incKey]*part{}, next: map[engine.Key]*part{}, known: map[topicKey]*topicShadow{}, open: map[string]int{},
-		altering: map[string]*alteration{},
+		altering: map[string]*alteration{}, absent: map[string]*absence{}, messes: map[string]int64{}, failed: map[engine.Key]int64{},
 		recordOf: map[uint64]topicKey{}, discarded: map[uint64]bool{},
 	}
 }
@@ -56,6 +61,7 @@ func (n *Node) Topic(t engine.Topic) { n.topic(t, -1) }
 func (n *Node) topic(t engine.Topic, born int64) *topicShadow {
 	c := &n.cycle
 	key := topicKey{t.Name, t.ID}
+	n.absence(t.Name).end(n.now())
 	s := c.known[key]
 	if s == nil {
 		s = &topicShadow{key: key, born: born, topic: t}
@@ -106,9 +112,12 @@ func (n *Node) seeTopic(v engine.Event) bool {
 	case engine.TopicAltered:
 		n.altered(v.Topic)
 	case engine.TopicDeleted:
+		n.forgive(v.Name)
 		n.topicGone(topicKey{v.Name, v.Incarnation})
+		n.absence(v.Name).here = false
 	case engine.TopicPurged:
 		n.Goal("purged under load")
+		n.forgive(v.Topic.Name)
 		n.purged(topicKey{v.Topic.Name, v.Old}, v.Topic)
 		n.topicGone(topicKey{v.Topic.Name, v.Old})
 		n.topic(v.Topic, n.now())
@@ -123,6 +132,7 @@ func (n *Node) seeTopic(v engine.Event) bool {
 		}
 		n.fail(model.Violate("INV-25", "the directory of %s %s could not be set aside on a healthy disk: %v", v.Name, v.Incarnation, v.Err))
 	case engine.TidyFailed:
+		n.untidy(v)
 		if n.excused(v.Err) {
 			break
 		}
@@ -138,6 +148,7 @@ func (n *Node) seeTopic(v engine.Event) bool {
 	case engine.RecordDiscarded:
 		n.recordDiscarded(v.Seq)
 	case engine.StaleRemoved:
+		n.untidy(v)
 	default:
 		return false
 	}
@@ -164,6 +175,7 @@ func (n *Node) opened() {
 		}
 	}
 	clear(n.cycle.open)
+	clear(n.cycle.messes)
 }
 
 // vanished is told of an incarnation that a start did not find any more: a change must have been under way.
@@ -173,6 +185,44 @@ func (n *Node) vanished(s *topicShadow) {
 	}
 	n.topicGone(s.key)
 	n.endGone()
+	if n.cycle.known[topicKey{s.key.name, n.Incarnation(s.key.name)}].gone {
+		n.absence(s.key.name).here = false
+	}
+}
+
+// forgive forgets failed commits of a topic that goes: they are not tried again.
+func (n *Node) forgive(name string) {
+	maps.DeleteFunc(n.cycle.failed, func(k engine.Key, _ int64) bool { return k.Topic == name })
+}
+
+// absence is when a topic name last belonged to nobody.
+type absence struct {
+	here  bool
+	until int64 // true time
+}
+
+func (n *Node) absence(name string) *absence {
+	a := n.cycle.absent[name]
+	if a == nil {
+		a = &absence{}
+		n.cycle.absent[name] = a
+	}
+	return a
+}
+
+func (a *absence) end(now int64) {
+	if !a.here {
+		a.here, a.until = true, now
+	}
+}
+
+// NotFound judges the answer that a topic is not there to a request that was sent at asked, true time: a purge, or a creation after a
+// deletion that was over, leaves no instant at which it is true.
+func (n *Node) NotFound(name string, asked env.Instant) error {
+	if a := n.absence(name); a.here && a.until < int64(asked) {
+		return model.Violate("INV-02", "%s: a request to %s that was sent at %v was answered that there is no such topic, it was there all the time", n.name, name, time.Duration(asked))
+	}
+	return nil
 }
 
 // topicGone is told that an incarnation is durably gone.
@@ -223,6 +273,9 @@ func (n *Node) forgotten(key engine.Key) {
 	}
 	p.slots.primed, p.slots.anchor, p.slots.window = false, -1, -1
 	if !p.gone {
+		if _, open := p.model.Committed(); open { // made anew meanwhile: what was acked since may never be written
+			n.failPart(p, model.Violate("INV-25", "the committer was told to forget a partition whose lease table is open (COM-51)"))
+		}
 		return
 	}
 	if !n.aside(p) {
@@ -245,6 +298,7 @@ func (n *Node) shardDropped(v engine.ShardDropped) {
 		n.fail(model.Violate("INV-25", "the shard of %s/%d, incarnation %s, was dropped, and is not the one that was open", v.Key.Topic, v.Key.Partition, v.Incarnation))
 	case v.Why == engine.DropIdle:
 		n.Goal("an idle partition was closed")
+		n.Idled, n.idled = n.Idled+1, v.Key
 		n.failPart(p, p.model.Idle())
 		n.crashCopiesOf(p)
 	case !p.gone:

@@ -65,12 +65,43 @@ func (n *Node) Empty(topic string, partition int32, asked env.Instant) error {
 	return nil
 }
 
-// Waited judges how long a consume waited before it was answered "nothing there": not less than it asked for (API-02).
-func Waited(waited, asked time.Duration) error {
-	if waited < asked-asked/1_000_000*driftPPM-time.Microsecond {
-		return model.Violate("API-02", "a consume was answered that there is nothing after %v, it asked to wait for %v", waited, asked)
+// Waited judges how long a consume that was sent at asked, true time, waited before it was answered "nothing there": not less than it
+// wanted to, and, when the disk is prompt, little more (API-02).
+func (n *Node) Waited(asked env.Instant, wait time.Duration, prompt bool) error {
+	const late = 4 * time.Second // a call of the disk may hang
+	waited, drift := n.World.Now().Sub(asked), wait/1_000_000*driftPPM+time.Microsecond
+	disturbed := !prompt || !n.serving || n.closing || asked < n.booted || asked < n.pausedUntil
+	if waited < wait-drift || !disturbed && waited > wait+drift+late+n.slack() {
+		return model.Violate("API-02", "%s: a consume was answered that there is nothing after %v, it asked to wait for %v", n.name, waited, wait)
 	}
 	return nil
+}
+
+// retries follows commits that failed: each is tried again within a second (WAL-27).
+func (n *Node) retries(v engine.Event) {
+	switch v := v.(type) {
+	case engine.Opened:
+		clear(n.cycle.failed)
+	case engine.DispatchFailed:
+		n.cycle.failed[v.Key] = n.now()
+	case engine.DestinationHung:
+		delete(n.cycle.failed, v.Key)
+	case engine.Stored:
+		delete(n.cycle.failed, v.Key)
+	}
+}
+
+// Retried checks, when all is at rest, that no commit that failed waits for longer than it may.
+func (n *Node) Retried() {
+	for _, p := range n.order {
+		at, failed := n.cycle.failed[p.key]
+		if !failed || p.gone || n.parts[p.key] != p || n.World.Now() < n.pausedUntil.Add(5*time.Second) || !n.serving {
+			continue
+		}
+		if since := time.Duration(n.now() - at); since > 3*time.Second+n.slack() {
+			n.failPart(p, model.Violate("INV-31", "all is at rest, a commit failed %v ago and was not tried again (WAL-27)", since))
+		}
+	}
 }
 
 // inert is a reservation by a task whose log was closed before it took it.
@@ -79,6 +110,7 @@ type inert struct{ offset, nonce int64 }
 // closedLog follows reservations that are to be read from a log which is closed (INV-26): such a read answers that and nothing
 // else, so the reservation is given back, and the task changes nothing.
 func (n *Node) closedLog(v engine.Event) {
+	n.retries(v)
 	task := n.World.Current().ID()
 	switch v := v.(type) {
 	case engine.Log:

@@ -122,6 +122,8 @@ func (n *Node) delivered(p *part, v engine.Delivered) {
 // monotonic is what the clock of the process shows.
 func (n *Node) Quiet(monotonic env.Instant) {
 	n.Quiets++
+	n.Tidied()
+	n.Retried()
 	for _, p := range n.order {
 		n.orphans(p, int64(monotonic))
 	}

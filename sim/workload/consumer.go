@@ -7,6 +7,7 @@ import (
 	"narad/engine"
 	"narad/env"
 	"narad/inflight"
+	"narad/sim"
 	"narad/sim/check"
 	"narad/sim/model"
 )
@@ -131,11 +132,9 @@ func (c *consumer) accept(q *question) (got []held) {
 			if err := c.node.check.Empty(c.spec.Name, c.partition, q.asked); err != nil {
 				r.w.Fail(err)
 			}
-			if err := check.Waited(r.e.Now().Sub(q.asked), min(q.req.Wait, engine.MaxWait)); err != nil {
-				r.w.Fail(err)
-			}
+			c.judgeWait(q)
 		}
-		c.refused(q.err)
+		c.refused(q.err, q.asked)
 		return nil
 	}
 	if q.count > 0 {
@@ -168,11 +167,21 @@ func (c *consumer) accept(q *question) (got []held) {
 	return got
 }
 
+// judgeWait judges when the answer "nothing there" came.
+func (c *consumer) judgeWait(q *question) {
+	n, r := c.node, c.node.run
+	prompt := !n.troubled && r.plan.Latency.Stalls <= sim.DefaultLatency().Stalls && r.plan.ReadErrors == 0
+	if err := n.check.Waited(q.asked, min(q.req.Wait, engine.MaxWait), prompt); err != nil {
+		r.w.Fail(err)
+	}
+}
+
 // refused judges the error of a consume.
-func (c *consumer) refused(err error) {
+func (c *consumer) refused(err error, asked env.Instant) {
 	switch {
 	case errors.Is(err, engine.ErrEmpty), errors.Is(err, engine.ErrClosed), errors.Is(err, engine.ErrCancelled):
 	case errors.Is(err, engine.ErrTopicNotFound) && c.node.run.plan.Churn > 0:
+		c.node.notFound(c.spec.Name, asked)
 	case errors.Is(err, engine.ErrLeaseGone), errors.Is(err, engine.ErrOffsetGone):
 		c.node.run.fail("INV-29", "%s: consume from %s was answered 410, the consumer holds no handle: %v", c.node.name, c.spec.Name, err)
 	case c.node.run.plan.ReadErrors > 0: // the disk answers so
@@ -202,7 +211,7 @@ func (c *consumer) replayOf(partition int32, offset int64) {
 	n, r := c.node, c.node.run
 	var d *engine.Delivery
 	var err error
-	before := n.check.Floor(c.spec.Name, partition)
+	before, asked := n.check.Floor(c.spec.Name, partition), r.e.Now()
 	if n.call("replay", 20*time.Second, func(eng *engine.Engine) { d, err = eng.Replay(c.spec.Name, partition, offset) }) != answered {
 		return
 	}
@@ -221,7 +230,14 @@ func (c *consumer) replayOf(partition int32, offset int64) {
 		}
 	case errors.Is(err, engine.ErrOffsetGone) && (offset < n.check.Low(c.spec.Name, partition) || n.check.IsRotten(engine.Key{Topic: c.spec.Name, Partition: partition}, offset)):
 	default:
-		c.refused(err)
+		c.refused(err, asked)
+	}
+}
+
+// notFound judges the answer that there is no such topic.
+func (n *node) notFound(topic string, asked env.Instant) {
+	if err := n.check.NotFound(topic, asked); err != nil {
+		n.run.w.Fail(err)
 	}
 }
 
@@ -274,7 +290,15 @@ func (c *consumer) ackHeld() {
 	hs := c.held
 	c.held = nil
 	if len(hs) > 1 && percent(r.w, r.plan.Habits.Batch) {
-		c.settleBatch(hs)
+		switch r.w.Choose(8) {
+		case 7:
+			c.settleBatch(hs, model.OpNack, engine.OpNack)
+			return
+		case 6:
+			c.settleBatch(hs, model.OpExtend, engine.OpExtend)
+			r.e.Sleep(r.duration(0, c.spec.Visibility))
+		}
+		c.settleBatch(hs, model.OpAck, engine.OpAck)
 		return
 	}
 	for _, h := range hs {
@@ -291,10 +315,10 @@ func (c *consumer) settle(h held, op model.CopyOp, do func(*engine.Engine, strin
 	})
 }
 
-// settleBatch acks many handles with one call.
-func (c *consumer) settleBatch(hs []held) {
-	c.settleAll(hs, model.OpAck, func(eng *engine.Engine, topic string, handles []inflight.Handle) []error {
-		return eng.AckBatch(topic, handles, engine.OpAck)
+// settleBatch acks, extends or nacks many handles with one call.
+func (c *consumer) settleBatch(hs []held, op model.CopyOp, do engine.SettleOp) {
+	c.settleAll(hs, op, func(eng *engine.Engine, topic string, handles []inflight.Handle) []error {
+		return eng.AckBatch(topic, handles, do)
 	})
 }
 
@@ -334,7 +358,10 @@ func (c *consumer) settled(h held, op model.CopyOp, got answer, err error, call,
 		return // certainly did not happen
 	case got == unknown:
 		out = model.Unknown
-	case errors.Is(err, engine.ErrLeaseGone), errors.Is(err, engine.ErrTopicNotFound) && r.plan.Churn > 0:
+	case errors.Is(err, engine.ErrTopicNotFound) && r.plan.Churn > 0:
+		n.notFound(c.spec.Name, env.Instant(call))
+		out = model.Gone
+	case errors.Is(err, engine.ErrLeaseGone):
 		out = model.Gone
 	case err != nil && n.troubled && ioError(err): // its partition could not be opened
 		out = model.Unknown

@@ -68,9 +68,9 @@ func drawFaults(w *sim.World) (kinds []int) {
 
 // fewFiles: many partitions share very few descriptors of consumer.ahead, and paths fail to be looked up now and then.
 func fewFiles(w *sim.World, p *plan) {
-	p.Files = 1 + w.Choose(3)
+	p.Files = 1 + w.Choose(2)
 	p.LookupErrors = true
-	if w.Choose(3) == 0 {
+	if w.Choose(5) == 0 {
 		p.Arm = primedPoint
 		p.LookupErrors = false
 	}

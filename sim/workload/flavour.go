@@ -142,11 +142,26 @@ func churn(w *sim.World, p *plan) {
 	p.Churn = pick(w, 3*time.Second, time.Second, 200*time.Millisecond, 20*time.Millisecond)
 	p.IdleAfter = pick(w, 0, 5*time.Second, time.Second)
 	p.Traffic = min(p.Traffic, 20*time.Second)
-	if w.Choose(5) == 0 {
+	switch w.Choose(8) {
+	case 0:
 		idlers(w, p)
-		return
+	case 1:
+		bystanders(w, p)
+	default:
+		lingerAtLifecycle(w, p)
 	}
-	lingerAtLifecycle(w, p)
+}
+
+// bystanders: most consumers are parked when their topic goes, or gets another incarnation.
+func bystanders(w *sim.World, p *plan) {
+	p.Churn = pick(w, time.Second, 300*time.Millisecond)
+	p.Consumers, p.Producers = 4+w.Choose(4), 1
+	p.Think, p.Pause, p.Wait = pick(w, 500*time.Millisecond, 2*time.Second), 20*time.Millisecond, 10*time.Second
+	p.Crashes = min(p.Crashes, 3)
+	p.Habits.Pinned = pick(w, 0, 30, 60)
+	p.Habits.Hold, p.Habits.Late = 0, 0
+	p.Policy.Linger = pick(w, "", pumpsPoint, arrivalPoint, "engine: topic retired, directory in place", "engine: acked, not reported", "engine: acked, not reported")
+	p.Policy.LingerFor = pick(w, 8*time.Millisecond, 60*time.Millisecond)
 }
 
 // idlers: consumers stay away for so long that what they use is closed, and come back while that is going on. What they ack then must
@@ -154,10 +169,16 @@ func churn(w *sim.World, p *plan) {
 func idlers(w *sim.World, p *plan) {
 	p.Churn = 3 * time.Second
 	p.IdleAfter = time.Second
-	p.Consumers, p.Producers = 2+w.Choose(3), 1
-	p.Think, p.Pause, p.Wait = pick(w, 500*time.Millisecond, 2*time.Second), 3*time.Second, 50*time.Millisecond
-	p.Crashes = 4 + w.Choose(6)
-	p.Habits.Forget, p.Habits.Late = 0, 0 // a lease keeps its partition open
+	p.Consumers, p.Producers = 1+w.Choose(2), 1
+	p.Think, p.Pause, p.Wait = pick(w, 500*time.Millisecond, 2*time.Second), 6*time.Second, 50*time.Millisecond
+	p.Crashes = 2 + w.Choose(6)
+	p.Habits.Forget, p.Habits.Late, p.Habits.Extend = 0, 0, 0 // a lease keeps its partition open
+	if w.Choose(3) == 0 {                                     // and must
+		p.Habits.Forget, p.Habits.Extend = 10, 50
+		for i := range p.Topics {
+			p.Topics[i].Visibility = 5 * time.Second
+		}
+	}
 	p.Policy.Linger = idlePoint
 	p.Policy.LingerFor = pick(w, 60*time.Millisecond, 400*time.Millisecond)
 }
@@ -189,6 +210,9 @@ func lockstep(w *sim.World, p *plan) {
 	p.Topics = p.Topics[:1]
 	p.Topics[0].Visibility = pick(w, 5*time.Millisecond, 50*time.Millisecond, time.Second)
 	p.Habits.Cancel = pick(w, 0, 20, 60)
+	if p.Policy.Linger == servedPoint { // leases that lapse there
+		p.Topics[0].Visibility, p.Wait = 5*time.Millisecond, pick(w, 40*time.Millisecond, 2*time.Second)
+	}
 	if p.Policy.Linger == pumpsPoint || w.Choose(4) == 0 {
 		duet(w, p)
 	}

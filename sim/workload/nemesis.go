@@ -54,8 +54,33 @@ func (n *node) strike() {
 		n.check.Paused(n.run.e.Now().Add(d))
 		n.m.Pause(d)
 	case 9:
+		if w.Choose(2) == 0 {
+			n.stopAmongArrivals()
+			return
+		}
 		n.stopGracefully()
 	}
+}
+
+// stopAmongArrivals stops the node while consumers come, find nothing, and are looked at. Who stands in no queue at the instant of the stop
+// must hear of it all the same.
+func (n *node) stopAmongArrivals() {
+	r := n.run
+	if r.limits == nil || r.limits.Policy > 0 {
+		r.w.Linger(pick(r.w, arrivalPoint, pumpsPoint, "engine: waiter popped, not served"), 60*time.Millisecond)
+	}
+	for range 4 {
+		c := n.newConsumer(r.w.Choose(len(r.plan.Topics)))
+		r.clients.Go(n.name+" latecomer", func() {
+			r.e.Sleep(r.duration(0, 20*time.Millisecond))
+			for _, h := range c.receive(5 * time.Second) {
+				c.ack(h)
+			}
+		})
+	}
+	r.e.Sleep(r.duration(0, 40*time.Millisecond))
+	n.stopGracefully()
+	r.w.Linger(r.plan.Policy.Linger, r.plan.Policy.LingerFor)
 }
 
 // stopGracefully closes the engine. When it returns without error, nothing may be lost that was acked.

@@ -109,6 +109,12 @@ const primedPoint = "committer: snapshot taken, not written"
 
 const asidePoint = "engine: directory set aside, consumer state not dropped"
 
+// servedPoint is where a parked request has its answer and has not looked at it.
+const servedPoint = "engine: served, answer not taken"
+
+// arrivalPoint is where a consume that found nothing is about to park.
+const arrivalPoint = "engine: found nothing, not parked"
+
 const idlePoint = "engine: idle partition closed, not forgotten"
 
 // lifecyclePoints are the windows that the end of an incarnation, or of a log, may fall into.
@@ -126,10 +132,10 @@ var lifecyclePoints = []string{
 
 // lingerAt are the points that a world may have tasks stay at: windows in which another task must not go wrong.
 var lingerAt = []string{
-	"engine: found nothing, not parked",
+	arrivalPoint,
 	"engine: waiter popped, not served",
 	pumpsPoint, pumpsPoint, pumpsPoint, pumpsPoint, pumpsPoint, // the rarest to go wrong
-	"engine: served, answer not taken",
+	servedPoint,
 	"engine: reserved, not read",
 	"engine: acked, not reported",
 	"engine: log resolved, nothing reserved",

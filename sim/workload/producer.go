@@ -55,6 +55,7 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 			r.messages.Addressed(id, n.address(messages[i]))
 			r.messages.Attempted(id)
 		}
+		asked := r.e.Now()
 		r.watch.produces(r, ids)
 		switch n.call("produce", patience, func(eng *engine.Engine) {
 			if err = send(eng, messages); err == nil {
@@ -85,6 +86,7 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 		case errors.Is(err, engine.ErrClosed):
 			r.e.Sleep(r.pause(200 * time.Millisecond))
 		case errors.Is(err, engine.ErrTopicNotFound) && r.plan.Churn > 0:
+			n.notFound(messages[0].Topic, asked)
 			for _, id := range ids {
 				r.messages.Unsent(id)
 			}

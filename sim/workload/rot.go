@@ -26,6 +26,24 @@ func rot(w *sim.World, p *plan) {
 	p.Traffic = min(p.Traffic, 15*time.Second)
 	p.Habits.Replay = 20
 	p.Size = min(p.Size, 3000)
+	p.IdleAfter = pick(w, 0, time.Second)
+	switch w.Choose(6) {
+	case 0: // bursts, and a consumer that forgets some and stays away for longer than what it used stays open
+		p.Rot, p.Think, p.Habits.Batch = 300*time.Millisecond, 3*time.Second, 60
+		p.Producers, p.Consumers, p.Pause = 1, 1, 6*time.Second
+		p.Habits.Forget, p.Habits.Late = 25, 0
+		p.IdleAfter = time.Second
+		for i := range p.Topics {
+			p.Topics[i].Visibility = 500 * time.Millisecond
+		}
+	case 1: // what is found to be damaged held back what others wait for
+		p.Consumers, p.Wait, p.Pause = 5, 4*time.Second, 20*time.Millisecond
+		p.Policy.Linger, p.Policy.LingerFor = "engine: reserved, not read", 60*time.Millisecond
+		p.Habits.Hold, p.Habits.Late = 0, 0
+		for i := range p.Topics {
+			p.Topics[i].Partitions, p.Topics[i].MaxInFlight, p.Topics[i].MaxAckedAhead = 1, 2+w.Choose(3), 1
+		}
+	}
 }
 
 // rotLoop turns bits over until the traffic ends.

@@ -208,6 +208,9 @@ func (r *run) story() {
 		if r.plan.Churn > 0 {
 			r.clients.Go(n.name+" operator", n.operateLoop)
 		}
+		if r.plan.Policy.Linger == idlePoint {
+			r.clients.Go(n.name+" returner", n.returnLoop)
+		}
 		if r.plan.Retention > 0 {
 			r.clients.Go(n.name+" rush", n.rushLoop)
 			r.clients.Go(n.name+" ages", n.watchAges)

@@ -5,6 +5,7 @@ import (
 
 	"narad/engine"
 	"narad/sim"
+	"narad/sim/model"
 )
 
 // wide: thousands of messages of one partition are acked ahead of one that is not, so that what the committer writes of them takes
@@ -45,7 +46,7 @@ func (n *node) wideLoop() {
 		}
 		for range 12 { // a little more than was produced
 			q := c.question(0)
-			q.count = engine.MaxConsumeBatch
+			q.count = engine.MaxConsumeBatch + 20 // more than there is in one answer
 			if n.call("consume", time.Minute, q.ask) != answered {
 				c.held = nil // the process is gone, and the leases with it
 				break
@@ -71,7 +72,7 @@ func (n *node) ackSome(c *consumer) {
 		c.held[i], c.held = c.held[last], c.held[:last]
 	}
 	if len(now) > 0 {
-		c.settleBatch(now)
+		c.settleBatch(now, model.OpAck, engine.OpAck)
 	}
 }
 
