@@ -58,7 +58,6 @@ func (n *node) run(ctx context.Context) (err error) {
 	defer fail(nil)
 	defer func() { err = errors.Join(err, n.closeAll()) }()
 	n.limitMemory()
-	keepHeapFloor()
 	for _, open := range []func() error{
 		n.listen, n.beginOpening, n.openObserver, func() error { return n.openMetastore(fail) }, n.openAuth, n.openEngine, n.openServer,
 	} {
