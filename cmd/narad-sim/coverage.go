@@ -123,9 +123,14 @@ func pointTable(s sim.Stats) string {
 		}
 	}
 	slices.Sort(names)
-	never, uncut := 0, 0
+	never, beyond, uncut := 0, 0, 0
 	for _, name := range names {
 		p := s.Points[name]
+		if why := workload.Beyond(name); why != "" && p.Passed == 0 {
+			beyond++
+			fmt.Fprintf(t, "–\t\t\t\t\t  %s (%s)\n", name, why)
+			continue
+		}
 		if p.Passed == 0 {
 			never++
 		} else if p.Switched == 0 || p.Crashed[sim.ProcessCrash]+p.Crashed[sim.PowerFailure] == 0 {
@@ -134,7 +139,7 @@ func pointTable(s sim.Stats) string {
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t  %s\n", p.Passed, p.Switched, p.Lingered, p.Crashed[sim.ProcessCrash], p.Crashed[sim.PowerFailure], name)
 	}
 	t.Flush()
-	return fmt.Sprintf("\nnamed points: where others ran, tasks stayed and crashes struck (%d of %d never passed, %d never cut in one of these ways)\n%s", never, len(names), uncut, b.String())
+	return fmt.Sprintf("\nnamed points: where others ran, tasks stayed and crashes struck (%d of %d never passed, %d more cannot be here, %d never cut in one of these ways)\n%s", never, len(names), beyond, uncut, b.String())
 }
 
 // missing says which goals a campaign had to reach and did not.

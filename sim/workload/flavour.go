@@ -39,6 +39,13 @@ var flavours = []flavour{
 // wideSeeds is every how many seeds the node profile has a wide world: they are needed, and too slow to be left to chance.
 const wideSeeds = 25
 
+// faultSeeds and lieSeeds are every how many seeds the node profile has a world in which any call on any file may fail, and one whose disk
+// lies: the rarest calls are hit in few of them.
+const (
+	faultSeeds = 12
+	lieSeeds   = 30
+)
+
 // flavoured draws a plan for a profile. The node profile mixes: most of its worlds have the flavour of another one.
 func flavoured(w *sim.World, seed uint64, policy sim.Policy, profile Profile) plan {
 	p := drawPlan(w, policy)
@@ -47,6 +54,16 @@ func flavoured(w *sim.World, seed uint64, policy sim.Policy, profile Profile) pl
 		if seed%wideSeeds == wideSeeds/2 {
 			p.Flavour = string(WideProfile)
 			widen(w, &p, [...]int{wideTorn, wideTorn, wideFull}[seed/wideSeeds%3])
+			return p
+		}
+		switch {
+		case seed%faultSeeds == 4:
+			p.Flavour = string(DiskFaultProfile)
+			anyFault(w, &p)
+			return p
+		case seed%lieSeeds == 7:
+			p.Flavour = string(LyingProfile)
+			lies(w, &p)
 			return p
 		}
 		dice = w.Choose(100)

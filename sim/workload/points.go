@@ -56,5 +56,14 @@ var points = []string{
 	"wal: torn tail cut, not synced",
 }
 
+// Beyond says why no world of one node passes a point; "" when some can.
+func Beyond(point string) string { return beyond[point] }
+
+// beyond are points of a metastore with several voters.
+var beyond = map[string]string{
+	"metastore: change made, not shown":       "only with several voters, profile replicated",
+	"metastore: change planned, not proposed": "only with several voters, profile replicated",
+}
+
 // elsewhere are points that no simulated machine has: its disk has no cache of its own that would have to be flushed.
 var elsewhere = []string{"committer: at the device, not flushed"}

@@ -76,7 +76,7 @@ func (r *run) concede() {
 
 var untrue = []sim.Fault{sim.LostWrite, sim.Misdirected, sim.BitRot}
 
-// lieLoop lets the disk lose or misplace the next write to a drawn kind of file, or invert a bit in the next read of one.
+// lieLoop lets the disk lie about drawn kinds of files, and stops the node now and then.
 func (n *node) lieLoop() {
 	r := n.run
 	for !r.stopping {
@@ -84,16 +84,26 @@ func (n *node) lieLoop() {
 		if r.stopping {
 			return
 		}
-		kind, fault := aimKinds[r.w.Choose(len(aimKinds))], untrue[r.w.Choose(len(untrue))]
-		op := sim.OpWrite
-		if fault == sim.BitRot {
-			op = sim.OpRead
-		}
 		if n.m.Armed() > 20 {
 			continue
 		}
-		n.m.AimFault(fault, op, func(path string) bool { return FileKind(path) == kind })
+		if r.w.Choose(6) == 0 && n.engine != nil { // some files are hardly written but then
+			n.lieAbout(kindOffset)
+			n.lieAbout(kindOther)
+			n.stopGracefully()
+			continue
+		}
+		n.lieAbout(aimKinds[r.w.Choose(len(aimKinds))])
 	}
+}
+
+// lieAbout lets the disk lose or misplace the next write to a kind of file, or invert a bit in the next read of one.
+func (n *node) lieAbout(kind string) {
+	fault, op := untrue[n.run.w.Choose(len(untrue))], sim.OpWrite
+	if fault == sim.BitRot {
+		op = sim.OpRead
+	}
+	n.m.AimFault(fault, op, func(path string) bool { return FileKind(path) == kind })
 }
 
 // lied reports whether the disk lost or misplaced a write, or a bit of it turned over.
