@@ -105,6 +105,9 @@ func (m *Machine) Process() *Process { return m.process }
 // SetLatency changes how long the calls of the disk take from now on.
 func (m *Machine) SetLatency(l Latency) { m.config.Latency = l }
 
+// SetEvict changes before how many reads, in millionths, the pages of the file go.
+func (m *Machine) SetEvict(ppm int) { m.config.Evict = ppm }
+
 // Mark names what the machine is doing, for the counters of crashes by phase.
 func (m *Machine) Mark(phase string) {
 	if !m.w.fenced() {

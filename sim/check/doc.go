@@ -37,6 +37,15 @@
 //	INV-32  deleted topics leave no directory lifecycle.go at the end
 //	INV-34  no order is asked for            order.go      each way of reordering is a goal
 //
+// Promises of single requirement lines are checked where an event shows them:
+//
+//	COM-05, COM-06, COM-09  writeouts in turn, spread, one at a time     cadence.go
+//	COM-34, COM-45          no early eviction; what is gone stays gone   cadence.go
+//	COM-52 to COM-56        which warnings come, and how often           cadence.go
+//	COM-37, INF-39          a window has the state of the live shard     written.go
+//	INF-23                  a nonce tells nothing of the next one        promises.go
+//	REC-07                  no start after a crash is a clean one        promises.go
+//
 // Stored frames that rot cost their records and no others (corruption.go, LOG-12): what is skipped must have been damaged.
 //
 // A disk that fails for a while excuses this much and no more (faults.go): after a failed prime, window write or writeout the

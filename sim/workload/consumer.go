@@ -77,9 +77,13 @@ func (c *consumer) receive(wait time.Duration) []held {
 	if leaves {
 		patience = r.duration(0, wait)
 	}
-	got := n.call("consume", patience, q.ask)
-	if got == unknown && leaves {
-		n.call("cancel", time.Second, func(*engine.Engine) { q.req.Cancel() })
+	l := &left{proc: n.proc}
+	got := n.call("consume", patience, func(eng *engine.Engine) {
+		q.ask(eng)
+		l.returned = true
+	})
+	if got == unknown && leaves && n.call("cancel", time.Second, func(*engine.Engine) { q.req.Cancel() }) == answered {
+		n.left = append(n.left, l)
 	}
 	if got != answered {
 		return nil

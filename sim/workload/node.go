@@ -39,6 +39,7 @@ type node struct {
 	changeFailed                bool // a change of a topic failed in this life at the metastore, which takes no other until a restart
 	parked                      int  // consumers that do nothing but wait
 	topics                      topicHistories
+	left                        []*left
 	calls                       int               // requests under way
 	calledAt                    env.Instant       // true time when the newest one began or ended
 	quorum                      *metastore.Quorum // of its metastore, when that has several voters
@@ -242,6 +243,7 @@ func (n *node) watchQuiet() {
 			n.check.QuietClosing()
 		default:
 			n.check.Quiet(n.proc.Env().Now())
+			n.leftAreGone()
 		}
 	}
 }

@@ -275,6 +275,7 @@ func (r *run) residue() {
 	}
 	r.e.Sleep(10 * time.Second)
 	for _, n := range r.nodes {
+		n.leaks()
 		names, err := listTopics(n.m)
 		if err == nil {
 			err = n.check.Residue(names)

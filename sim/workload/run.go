@@ -249,6 +249,9 @@ func (r *run) story() {
 	}
 	r.residue()
 	r.restartQuietly()
+	for _, n := range r.nodes {
+		n.playScene()
+	}
 	r.w.Stop()
 }
 
