@@ -43,6 +43,7 @@ type copyState struct {
 	phase     uint8
 	nonce     int64
 	low, high int64 // when the lease ends at the earliest and at the latest
+	was       bool  // settled once: a crash may undo that, and a later one undo the undoing
 }
 
 const (
@@ -57,7 +58,8 @@ const (
 //	ack(n)      leased(n) and possibly live: ok → settled; otherwise gone, no change
 //	extend(n)   leased(n) and possibly live: ok, new expiry; otherwise gone
 //	nack(n)     leased(n) and possibly live: ok → free; otherwise gone
-//	crash       leased → free; settled stays or goes free (within INV-08 and INV-09, which are checked elsewhere)
+//	crash       leased → free; settled stays or goes free (within INV-08 and INV-09, which are checked elsewhere); what was settled once
+//	            may be so again, as a power loss can bring back a window that an earlier one had torn (INV-11)
 //	final       settled
 func Copy() porcupine.Model {
 	return (&porcupine.NondeterministicModel{
@@ -82,17 +84,17 @@ func stepCopy(next []copyState, s copyState, in *CopyInput, out CopyOutput) []co
 	switch in.Op {
 	case OpReserve:
 		if s.phase == free || s.phase == leased && in.Ret >= s.low {
-			next = append(next, copyState{leased, in.Nonce, in.ExpiryLow, in.ExpiryHigh})
+			next = append(next, copyState{leased, in.Nonce, in.ExpiryLow, in.ExpiryHigh, s.was})
 		}
 	case OpRelease:
 		if s.phase == leased && s.nonce == in.Nonce {
-			next = append(next, copyState{})
+			next = append(next, copyState{was: s.was})
 		}
 	case OpCrash:
-		if s.phase == settled {
-			next = append(next, s)
+		if s.was {
+			next = append(next, copyState{phase: settled, was: true})
 		}
-		next = append(next, copyState{})
+		next = append(next, copyState{was: s.was})
 	case OpFinal:
 		if s.phase == settled {
 			next = append(next, s)
@@ -110,11 +112,11 @@ func stepHandle(next []copyState, s copyState, in *CopyInput, out CopyOutput) []
 	if out != Gone && holds && in.Call < s.high {
 		switch in.Op {
 		case OpAck:
-			next = append(next, copyState{phase: settled})
+			next = append(next, copyState{phase: settled, was: true})
 		case OpExtend:
-			next = append(next, copyState{leased, s.nonce, in.ExpiryLow, in.ExpiryHigh})
+			next = append(next, copyState{leased, s.nonce, in.ExpiryLow, in.ExpiryHigh, s.was})
 		case OpNack:
-			next = append(next, copyState{})
+			next = append(next, copyState{was: s.was})
 		}
 	}
 	if out == Unknown || out == Gone && (!holds || in.Ret >= s.low) {

@@ -100,8 +100,9 @@ func followEpochs(instants []porcupine.Operation, byNonce map[int64][]porcupine.
 		if i+1 < len(instants) {
 			e.to = instants[i+1].Call
 		}
+		was := state.was
 		state = e.after()
-		state.nonce = in.Nonce
+		state.nonce, state.was = in.Nonce, was || state.settled
 		if !state.possible() {
 			return false
 		}
@@ -117,6 +118,7 @@ func followEpochs(instants []porcupine.Operation, byNonce map[int64][]porcupine.
 // state is what a copy can be before an instant.
 type state struct {
 	free, settled bool
+	was           bool   // it can have been settled at some time
 	leases        []held // under the nonce of the last reservation; that it is one of several has to do with its expiry
 	nonce         int64
 }
@@ -135,14 +137,14 @@ func (s *state) step(in CopyInput) bool {
 		if len(s.leases) == 0 || s.nonce != in.Nonce {
 			return false
 		}
-		*s = state{free: true}
-	case OpCrash: // leases are forgotten, and an ack may be
-		*s = state{free: true, settled: s.settled}
+		*s = state{free: true, was: s.was}
+	case OpCrash: // leases are forgotten, and an ack may be, and come back
+		*s = state{free: true, settled: s.was, was: s.was}
 	case OpFinal:
 		if !s.settled {
 			return false
 		}
-		*s = state{settled: true}
+		*s = state{settled: true, was: true}
 	}
 	return true
 }

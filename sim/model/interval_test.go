@@ -38,7 +38,7 @@ func (g *generator) instant(op CopyOp, nonce int64) {
 
 func (g *generator) lapse() {
 	if g.state.phase == leased && g.now >= g.state.low {
-		g.state = copyState{}
+		g.state = copyState{was: g.state.was}
 	}
 }
 
@@ -50,18 +50,18 @@ func (g *generator) step() {
 	case 0, 1, 2:
 		if g.state.phase == free {
 			g.nonce++
-			g.state = copyState{leased, g.nonce, g.now + visible, 0}
+			g.state = copyState{phase: leased, nonce: g.nonce, low: g.now + visible, was: g.state.was}
 			g.instant(OpReserve, g.nonce)
 		}
 	case 3:
 		if g.state.phase == leased {
 			g.instant(OpRelease, g.state.nonce)
-			g.state = copyState{}
+			g.state = copyState{was: g.state.was}
 		}
 	case 4:
 		g.instant(OpCrash, 0)
-		if g.state.phase == leased || g.state.phase == settled && g.pick(2) == 0 {
-			g.state = copyState{}
+		if g.state = (copyState{was: g.state.was}); g.state.was && g.pick(2) == 0 { // the ack survives, or comes back
+			g.state.phase = settled
 		}
 	default:
 		g.handle([]CopyOp{OpAck, OpExtend, OpNack}[g.pick(3)])
@@ -81,9 +81,9 @@ func (g *generator) handle(op CopyOp) {
 		out = OK
 		switch op {
 		case OpAck:
-			g.state = copyState{phase: settled}
+			g.state = copyState{phase: settled, was: true}
 		case OpNack:
-			g.state = copyState{}
+			g.state = copyState{was: g.state.was}
 		case OpExtend:
 			g.state.low = g.now + visible
 		}
