@@ -33,6 +33,11 @@ func diskFaults(w *sim.World, p *plan) {
 		p.FaultGap = 200 * time.Millisecond
 		p.Interval = pick(w, 100*time.Millisecond, 300*time.Millisecond)
 		return
+	case 3: // so do the files that are written when a node stops, when a partition is closed, and hardly else
+		p.Faults = faultsNamed(kindOffset, kindBounds, "other names")
+		p.FaultGap, p.IdleAfter, p.Aimed, p.FaultyStarts = 200*time.Millisecond, time.Second, 3, true
+		p.Segment = pick[int64](w, 1<<14, 1<<12)
+		return
 	}
 	p.Faults = drawFaults(w)
 	p.Aimed = pick(w, 3, 10, 20)
@@ -42,6 +47,19 @@ func diskFaults(w *sim.World, p *plan) {
 		p.IdleAfter = pick(w, 0, time.Second)
 		p.Segment = pick[int64](w, 1<<14, 1<<12)
 	}
+}
+
+// anyFault: every way to fail, at every kind of file, in a world that makes, closes and removes as many of them as it can.
+func anyFault(w *sim.World, p *plan) {
+	p.Faults = nil
+	for i := range faultKinds {
+		p.Faults = append(p.Faults, i)
+	}
+	p.FaultGap, p.Aimed, p.FaultyStarts = 200*time.Millisecond, 20, true
+	p.Traffic = min(p.Traffic, 25*time.Second)
+	p.Churn = pick(w, time.Second, 300*time.Millisecond)
+	p.IdleAfter = pick(w, time.Second, 0)
+	p.Segment, p.WALSegment = pick[int64](w, 1<<14, 1<<12), pick[int64](w, 1<<14, 1<<16)
 }
 
 func faultsNamed(names ...string) (kinds []int) {
@@ -145,6 +163,8 @@ var faultKinds = []faultKind{
 	{"the metastore", isMetastore, updateFaults},
 	{"indexes", isIndex, updateFaults},
 	{"other names", isOther, updateFaults},
+	{kindOffset, func(path string) bool { return FileKind(path) == kindOffset }, updateFaults},
+	{kindBounds, func(path string) bool { return FileKind(path) == kindBounds }, updateFaults},
 	{"directories", anything, func(rate int) sim.FaultPlan { return sim.FaultPlan{SyncDirEIO: rate, MetaEIO: rate} }},
 	{"a full disk", anything, func(rate int) sim.FaultPlan { return sim.FaultPlan{NoSpace: max(rate, 300_000)} }},
 }
@@ -176,9 +196,10 @@ func (n *node) faultWindows() {
 		if percent(r.w, 30) {
 			n.failAndDie(func(path string) bool { return active(path) && kind.only(path) })
 		}
-		if starts && r.w.Choose(4) == 0 { // consumer.offset is written when a node stops, and hardly else
-			n.aimAt(kindOffset)
-			n.aimAt(kindOffset)
+		if starts && (kind.name == kindOffset || r.w.Choose(3) == 0) { // consumer.offset is written when a node stops, and hardly else
+			for range 2 {
+				n.aimAt(kindOffset, pick(r.w, sim.OpWrite, sim.OpSync, sim.OpCreate, sim.OpRename, sim.OpRemove))
+			}
 			n.stopGracefully()
 		}
 		r.e.Sleep(r.duration(0, 2*time.Second))
@@ -210,6 +231,8 @@ func opsOn(kind string) []sim.Op {
 		return []sim.Op{sim.OpOpen, sim.OpCreate, sim.OpRemove, sim.OpSyncDir}
 	case kindOffset, kindAhead:
 		return []sim.Op{sim.OpRead, sim.OpWrite, sim.OpSync, sim.OpOpen, sim.OpCreate, sim.OpRename, sim.OpRemove}
+	case kindBounds:
+		return []sim.Op{sim.OpRead, sim.OpWrite, sim.OpSync, sim.OpOpen, sim.OpCreate, sim.OpRemove}
 	case kindIndex:
 		return []sim.Op{sim.OpRead, sim.OpWrite, sim.OpOpen, sim.OpCreate, sim.OpRemove}
 	case kindMetastore, kindOther:
@@ -223,14 +246,14 @@ func opsOn(kind string) []sim.Op {
 func (n *node) aim() {
 	w := n.run.w
 	if n.m.Armed() < 40 {
-		n.aimAt(aimKinds[w.Choose(len(aimKinds))])
+		kind := aimKinds[w.Choose(len(aimKinds))]
+		ops := opsOn(kind)
+		n.aimAt(kind, ops[w.Choose(len(ops))])
 	}
 }
 
-func (n *node) aimAt(kind string) {
+func (n *node) aimAt(kind string, op sim.Op) {
 	w := n.run.w
-	ops := opsOn(kind)
-	op := ops[w.Choose(len(ops))]
 	if percent(w, 15) && n.run.mayStrike() {
 		n.m.AimCrash(sim.CrashKind(w.Choose(2)), op, func(path string) bool { return FileKind(path) == kind })
 		return
