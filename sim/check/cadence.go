@@ -32,6 +32,7 @@ type out struct {
 	unsynced bool
 	oldest   env.Instant // snapshot of the oldest window since
 	retry    bool        // the last writeout failed
+	doubt    bool        // a window failed, and whether anything of it was written is not told
 }
 
 // warning follows one that is given at most once a minute.
@@ -67,7 +68,10 @@ func (n *Node) seeCadence(v committer.Event) {
 		}
 	case committer.WindowWritten:
 		o := c.out(v.Key)
-		if !o.unsynced {
+		switch {
+		case v.Err != nil:
+			o.doubt = true
+		case !o.unsynced:
 			o.unsynced, o.oldest = true, v.SnapshotAt
 		}
 	case committer.WrittenOut:
@@ -75,7 +79,9 @@ func (n *Node) seeCadence(v committer.Event) {
 		n.onItsTurn(v)
 		o := c.out(v.Key)
 		o.retry = v.Err != nil
-		o.unsynced = v.Err != nil
+		if v.Err == nil {
+			o.unsynced, o.doubt = false, false
+		}
 	case committer.Evicted:
 		if c.out(v.Key).unsynced { // COM-34
 			n.fail(model.Violate("COM-34", "the descriptor of %v was closed, and its window is not durable", v.Key))
@@ -115,7 +121,7 @@ const crowd = 6
 // or the last try failed (COM-05), and that turns spread (COM-06).
 func (n *Node) onItsTurn(v committer.WrittenOut) {
 	c, o := &n.rhythm, n.rhythm.out(v.Key)
-	if n.closing || o.retry || !o.unsynced || v.Start.Sub(o.oldest) >= n.Interval {
+	if n.closing || o.retry || o.doubt || !o.unsynced || v.Start.Sub(o.oldest) >= n.Interval {
 		return
 	}
 	turn := c.ticks % n.ticksAnInterval()
