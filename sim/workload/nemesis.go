@@ -54,7 +54,7 @@ func (n *node) strike() {
 		n.check.Paused(n.run.e.Now().Add(d))
 		n.m.Pause(d)
 	case 9:
-		if w.Choose(2) == 0 {
+		if w.Choose(2) == 0 && n.topicsMade {
 			n.stopAmongArrivals()
 			return
 		}

@@ -37,6 +37,7 @@ type node struct {
 	killed                      bool // the last life ended with a process crash
 	garbage                     bool // a power loss left some
 	changeFailed                bool // a change of a topic failed in this life at the metastore, which takes no other until a restart
+	topicsMade                  bool // those of the plan were seen to be there
 	parked                      int  // consumers that do nothing but wait
 	topics                      topicHistories
 	left                        []*left
@@ -208,6 +209,7 @@ func (n *node) createTopics() {
 			n.run.e.Sleep(50 * time.Millisecond)
 		}
 	}
+	n.topicsMade = true
 }
 
 func (n *node) createTopic(spec engine.TopicSpec) (exists bool) {
