@@ -19,7 +19,7 @@ import (
 // the simulated disk itself, which knows what a sync has covered, contents, sizes and names: a sync that is missing, too early, of
 // the wrong file, or believed although one before it failed shows at once, and not only when a crash comes by.
 //
-// the first element of the path is the data directory, whose own name is not the engine's to sync.
+// The first element of a path is the data directory, whose own name is not the engine's to sync.
 
 // Paths below the root of the disk.
 const (
@@ -229,6 +229,9 @@ func (n *Node) claimLog(p *part, v segment.Event) {
 		tail.poisoned = true
 	case segment.CommitFailed:
 		n.claimCut(p, tail, v.Err)
+	}
+	if n.tail.logs == nil { // no log of this life was opened
+		n.tail.logs = map[*part]logTail{}
 	}
 	n.tail.logs[p] = tail
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // What AtStake and MayReturn say is held against every image that a power loss can leave, in random programs on both personalities: when
-// nothing is at stake, no image differs there, and when something is, the image of a loss of everything unsynced does. TST-03, D1 to D4
+// nothing is at stake, no image differs there. Rules D1 to D4
 func TestStakeAgainstImages(t *testing.T) {
 	for _, p := range []Personality{Adversarial, Ordered} {
 		safe, risky := 0, 0
