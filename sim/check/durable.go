@@ -253,6 +253,9 @@ func (n *Node) claimCut(p *part, tail logTail, err error) {
 func (n *Node) claimConsumer(v committer.Event) {
 	switch v := v.(type) {
 	case committer.WindowWritten:
+		if n.tail.torn == nil { // no log of this life was opened
+			n.tail.torn = map[committer.Key]bool{}
+		}
 		if v.Err == nil || failedAt(v.Err, "write") {
 			n.tail.torn[v.Key] = v.Err != nil
 		}
@@ -267,7 +270,7 @@ func (n *Node) claimConsumer(v committer.Event) {
 		switch {
 		case v.Err == nil && n.tail.torn[v.Key]:
 			n.fail(model.Violate("INV-12", "%v was written out, the last write of its window, or a sync of it, had failed (COM-16)", v.Key))
-		case failedAt(v.Err, "sync"):
+		case failedAt(v.Err, "sync") && n.tail.torn != nil:
 			n.tail.torn[v.Key] = true
 		}
 		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
