@@ -85,13 +85,13 @@ func TestQuietWindow(t *testing.T) {
 // INV-26: who holds a closed log changes nothing but to give its reservation back.
 func TestClosedLogIsInert(t *testing.T) {
 	closed := []engine.Event{found, engine.Opened{}, stored(5), open(-1), logged(segment.Closed{Next: 5}), leased(0, 1)}
-	give := engine.LeaseEnded{Key: key, Nonce: 1, Cause: engine.CauseReadFail}
+	give := engine.LeaseEnded{Key: key, Nonce: spread(1), Cause: engine.CauseReadFail}
 	require.NoError(t, watched(t, func(_ *sim.World, _ *Node, see func(...engine.Event)) { see(append(closed, give)...) }))
 	for name, v := range map[string]engine.Event{
 		"jump":      engine.FrontierJumped{Key: key, From: -1, Oldest: 1},
 		"lost jump": engine.JumpLost{Key: key, Oldest: 1},
 		"skip":      engine.CorruptSkipped{Key: key},
-		"delivered": engine.Delivered{Key: key, Nonce: 1},
+		"delivered": engine.Delivered{Key: key, Nonce: spread(1)},
 	} {
 		err := watched(t, func(_ *sim.World, n *Node, see func(...engine.Event)) {
 			n.Rotted(key, 0, nil)
@@ -131,7 +131,7 @@ func TestCopiesHaveCauses(t *testing.T) {
 				l := leased(o, o+1)
 				l.HW = n.parts[engine.Key{Topic: "t"}].model.HW
 				listen(l)
-				if err := n.Belongs(id, &engine.Delivery{Topic: "t", Offset: o, Payload: payload, Handle: inflight.Handle{Offset: o, Nonce: o + 1}}); err != nil {
+				if err := n.Belongs(id, &engine.Delivery{Topic: "t", Offset: o, Payload: payload, Handle: inflight.Handle{Offset: o, Nonce: spread(o + 1)}}); err != nil {
 					w.Fail(err)
 				}
 			}

@@ -29,7 +29,7 @@ func seeded(incarnation string) engine.Event {
 }
 
 func leasedBy(incarnation string, nonce, offset int64) engine.Event {
-	return engine.Leased{Key: key, Incarnation: incarnation, Lease: inflight.Lease{Nonce: nonce, Offset: offset, Expiry: env.Instant(1e9)}, HW: 5}
+	return engine.Leased{Key: key, Incarnation: incarnation, Lease: inflight.Lease{Nonce: spread(nonce), Offset: offset, Expiry: env.Instant(1e9)}, HW: 5}
 }
 
 // purged is what a purge of a topic with an open shard tells.
@@ -87,12 +87,12 @@ func TestLifeCycleViolations(t *testing.T) {
 		"what an old consume reserved is answered": {"INV-01", func(_ *sim.World, _ *Node, see see) {
 			see(stored(5), open(-1))
 			see(purged()...)
-			see(seeded(second), leasedBy("", 7, 0), engine.Delivered{Key: key, Offset: 0, Nonce: 7})
+			see(seeded(second), leasedBy("", 7, 0), engine.Delivered{Key: key, Offset: 0, Nonce: spread(7)})
 		}},
 		"what an old consume reserved is acked": {"INV-01", func(_ *sim.World, _ *Node, see see) {
 			see(stored(5), open(-1))
 			see(purged()...)
-			see(seeded(second), leasedBy("", 7, 0), engine.Settled{Key: key, Offset: 0, Nonce: 7, Committed: 0})
+			see(seeded(second), leasedBy("", 7, 0), engine.Settled{Key: key, Offset: 0, Nonce: spread(7), Committed: 0})
 		}},
 		"an idle partition with a lease is closed": {"INV-07", func(_ *sim.World, _ *Node, see see) {
 			see(stored(5), open(-1), leasedBy("", 7, 0), engine.ShardDropped{Key: key, Why: engine.DropIdle})
@@ -120,10 +120,10 @@ func TestLegalLifeCycle(t *testing.T) {
 		see(stored(5), open(-1))
 		see(ackedFirst(1)...)
 		see(purged()...)
-		see(seeded(second), leasedBy("", 7, 0), engine.LeaseEnded{Key: key, Offset: 0, Nonce: 7, Cause: engine.CauseReadFail})
+		see(seeded(second), leasedBy("", 7, 0), engine.LeaseEnded{Key: key, Offset: 0, Nonce: spread(7), Cause: engine.CauseReadFail})
 		see(engine.Log{Key: key, Incarnation: second, Event: segment.Committed{Base: 0, Next: 1}})
-		see(engine.Leased{Key: key, Incarnation: second, Lease: inflight.Lease{Nonce: 8, Expiry: env.Instant(1e9)}, HW: 1})
-		see(engine.Delivered{Key: key, Nonce: 8}, engine.Settled{Key: key, Nonce: 8})
+		see(engine.Leased{Key: key, Incarnation: second, Lease: inflight.Lease{Nonce: spread(8), Expiry: env.Instant(1e9)}, HW: 1})
+		see(engine.Delivered{Key: key, Nonce: spread(8)}, engine.Settled{Key: key, Nonce: spread(8)})
 		require.NoError(t, n.Residue([]string{"t"}))
 		n.Changing("t")
 		n.Crashed(sim.PowerFailure, disk.Report{})
@@ -159,16 +159,16 @@ func TestMessagesOfDeletedTopics(t *testing.T) {
 		}
 		see(stored(5), open(-1), leasedBy("", 1, 0))
 		before := produce()
-		require.NoError(t, n.Belongs(before, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: 1}}))
+		require.NoError(t, n.Belongs(before, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: spread(1)}}))
 		require.Error(t, n.Messages.Lost())
 		see(purged()...)
 		w.Env().Sleep(10)
 		see(seeded(second), engine.Log{Key: key, Incarnation: second, Event: segment.Committed{Base: 0, Next: 5}}, leasedBy(second, 2, 0))
-		require.Error(t, n.Belongs(before, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: 2}}))
-		require.Error(t, n.Belongs(before, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: 3}}), "nobody handed out that nonce")
+		require.Error(t, n.Belongs(before, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: spread(2)}}))
+		require.Error(t, n.Belongs(before, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: spread(3)}}), "nobody handed out that nonce")
 		require.NoError(t, n.Messages.Lost(), "it was deleted")
 		after := produce()
-		require.NoError(t, n.Belongs(after, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: 2}}))
+		require.NoError(t, n.Belongs(after, &engine.Delivery{Topic: "t", Handle: inflight.Handle{Nonce: spread(2)}}))
 		require.Error(t, n.Messages.Lost(), "it was not")
 	}))
 }

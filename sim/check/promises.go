@@ -34,7 +34,7 @@ const near = 1 << 20
 
 // guessable checks that a nonce tells nothing of the next one (INF-23, INF-25).
 func (n *Node) guessable(v engine.Leased) {
-	if d := v.Lease.Nonce - n.lastNonce; d > -near && d < near {
+	if d := v.Lease.Nonce - n.lastNonce; n.lastNonce != 0 && d > -near && d < near {
 		n.fail(model.Violate("INF-23", "the nonce %d was followed by %d: who saw one can guess the next", n.lastNonce, v.Lease.Nonce))
 	}
 	n.lastNonce = v.Lease.Nonce

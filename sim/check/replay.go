@@ -23,7 +23,8 @@ func (n *Node) Floor(topic string, partition int32) Floor {
 	if p == nil {
 		return Floor{}
 	}
-	return Floor{p, p.kept.low, p.model.HW}
+	// A removal that was not completed is undone by a crash, and the log may be opened while the replay is under way.
+	return Floor{p, min(p.kept.low, p.kept.durable), p.model.HW}
 }
 
 // same reports whether the partition is of the incarnation that the replay was sent to, and was all the time.

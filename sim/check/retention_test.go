@@ -48,6 +48,12 @@ func (a *ages) commit(base, next int64) {
 	a.log(segment.Committed{Base: base, Next: next, StampMs: int64(a.Machine.Wall()) / int64(time.Millisecond)})
 }
 
+func (a *ages) confirm(next int64) {
+	for o := range next {
+		a.tell(engine.Dispatched{Key: key, Seq: uint64(o) + 1, Offset: o})
+	}
+}
+
 func (a *ages) remove(oldest int64) {
 	a.log(segment.Removed{Oldest: oldest})
 	a.tell(engine.RetentionRemoved{Key: key, Segments: 1, Records: 1, Oldest: oldest})
@@ -105,6 +111,7 @@ func TestRetentionViolations(t *testing.T) {
 		},
 		"a jump that a graceful stop lost": func(a *ages) {
 			a.gap()
+			a.confirm(3)
 			a.tell(engine.FrontierJumped{Key: key, From: -1, Oldest: 2})
 			a.Stopped()
 			a.boot()
@@ -143,27 +150,29 @@ func (a *ages) gap() {
 func TestRetentionIsAllowed(t *testing.T) {
 	require.NoError(t, aging(t, func(a *ages) {
 		id, _ := a.Messages.New("n1", "t", 10)
+		second, _ := a.Messages.New("n1", "t", 10)
 		other, _ := a.Messages.New("n1", "t", 10)
-		a.Messages.list[id].accepted, a.Messages.list[other].accepted = true, true
-		a.tell(log(wal.BatchSynced{First: 1, Next: 3}))
-		a.tell(engine.Accepted{Key: key, Seq: 1})
-		a.AcceptedAs("t", []int{id})
-		a.tell(engine.Accepted{Key: key, Seq: 2})
-		a.AcceptedAs("t", []int{other})
+		a.tell(log(wal.BatchSynced{First: 1, Next: 4}))
+		for i, m := range []int{id, second, other} {
+			a.Messages.list[m].accepted = true
+			a.tell(engine.Accepted{Key: key, Seq: uint64(i) + 1})
+			a.AcceptedAs("t", []int{m})
+		}
 		a.log(segment.Committed{Next: 2, StampMs: int64(a.Machine.Wall()) / int64(time.Millisecond)})
 		a.tell(engine.Dispatched{Key: key, Seq: 1, Offset: 0})
+		a.tell(engine.Dispatched{Key: key, Seq: 2, Offset: 1})
 		a.tell(open(-1))
-		a.tell(engine.Leased{Key: key, Lease: inflight.Lease{Nonce: 1, Expiry: env.Instant(time.Second)}, HW: 2})
+		a.tell(engine.Leased{Key: key, Lease: inflight.Lease{Nonce: spread(1), Expiry: env.Instant(time.Second)}, HW: 2})
 		a.pass(61 * time.Minute)
 		a.Kept()
 		a.log(segment.Committed{Base: 2, Next: 3, StampMs: int64(a.Machine.Wall()) / int64(time.Millisecond)})
-		a.tell(engine.Dispatched{Key: key, Seq: 2, Offset: 2})
+		a.tell(engine.Dispatched{Key: key, Seq: 3, Offset: 2})
 		a.remove(2)
 		a.tell(engine.FrontierJumped{Key: key, From: -1, Oldest: 2})
 		now := a.World.Now()
-		a.tell(engine.Leased{Key: key, Lease: inflight.Lease{Offset: 2, Nonce: 2, Expiry: now.Add(time.Second)}, At: now, HW: 3, Oldest: 2})
-		a.tell(engine.Settled{Key: key, Offset: 2, Nonce: 2, Committed: 2, At: now})
-		a.Client(1, "t", inflight.Handle{Offset: 2, Nonce: 2}, model.OpAck, int64(now), int64(now), model.OK)
+		a.tell(engine.Leased{Key: key, Lease: inflight.Lease{Offset: 2, Nonce: spread(2), Expiry: now.Add(time.Second)}, At: now, HW: 3, Oldest: 2})
+		a.tell(engine.Settled{Key: key, Offset: 2, Nonce: spread(2), Committed: 2, At: now})
+		a.Client(1, "t", inflight.Handle{Offset: 2, Nonce: spread(2)}, model.OpAck, int64(now), int64(now), model.OK)
 		a.pass(time.Second)
 		a.Stopped()
 		a.boot()
@@ -174,8 +183,9 @@ func TestRetentionIsAllowed(t *testing.T) {
 		}
 		a.Expire()
 		require.True(t, a.Messages.list[id].expired)
+		require.True(t, a.Messages.list[second].expired)
 		require.False(t, a.Messages.list[other].expired)
-		require.ErrorContains(t, a.Messages.Lost(), "INV-02: message 1 ")
-		require.Equal(t, Gone{Segments: 1, Records: 1, Jumps: 1, Messages: 1}, a.Removed)
+		require.ErrorContains(t, a.Messages.Lost(), "INV-02: message 2 ")
+		require.Equal(t, Gone{Segments: 1, Records: 1, Jumps: 1, Messages: 2}, a.Removed)
 	}))
 }

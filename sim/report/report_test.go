@@ -65,7 +65,7 @@ func TestRecordingChangesNothing(t *testing.T) {
 
 // The story is about the offset that the check names, from its production on.
 func TestStory(t *testing.T) {
-	r := failing(t, 5)
+	r := failing(t, 6)
 	f := r.Focus()
 	require.Equal(t, "INV-06", f.Invariant)
 	require.Equal(t, "n1", f.Node)
@@ -97,7 +97,7 @@ var (
 
 // The page is well-formed, holds the evidence and needs no other file.
 func TestPage(t *testing.T) {
-	r := failing(t, 5)
+	r := failing(t, 6)
 	var page bytes.Buffer
 	require.NoError(t, r.HTML(&page))
 	require.Less(t, page.Len(), 5<<20)
@@ -105,7 +105,7 @@ func TestPage(t *testing.T) {
 	require.Contains(t, html, "INV-06")
 	require.Contains(t, html, "Violated: ack of offset")
 	require.Contains(t, html, demands["INV-06"])
-	require.Contains(t, html, "go run ./cmd/narad-sim -seed 5")
+	require.Contains(t, html, "go run ./cmd/narad-sim -seed 6")
 	require.Contains(t, html, "<iframe", "the history of the copy")
 	wellFormed(t, scripts.ReplaceAllString(html, "<script></script>"))
 	require.Empty(t, outside.FindString(html), "nothing is loaded from elsewhere")

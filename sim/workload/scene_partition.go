@@ -73,7 +73,7 @@ func slowState(s *stage) {
 	slow.Wait()
 }
 
-// failingDestination: what is meant for a partition whose disk takes no writes waits, and nothing else does (WAL-21).
+// failingDestination: what is meant for a partition whose disk takes no writes waits, and nothing else does (BUG-146).
 func failingDestination(s *stage) {
 	dir := s.dir(0)
 	s.fails(sim.FaultPlan{WriteEIO: 1_000_000, NoSpace: 1_000_000, Only: func(path string) bool { return strings.HasPrefix(path, dir) && isPartitionLog(path) }})
@@ -82,7 +82,7 @@ func failingDestination(s *stage) {
 	}
 	s.run.e.Sleep(2 * time.Second)
 	s.put(1)
-	s.ack(s.must("WAL-21", 1))
+	s.ack(s.must("INV-31", 1))
 	s.node.m.ClearFaults()
 	for range 3 {
 		s.ack(s.must("INV-02", 0))
