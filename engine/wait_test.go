@@ -126,10 +126,10 @@ func TestCancelMeetsHandOver(t *testing.T) {
 	inWorld(t, func(l *lab) {
 		l.mustBoot()
 		l.topic(one(0))
-		for range 1000 {
+		for range 4000 {
 			req, answer := l.waiting(AnyPartition, 20*time.Second)
 			l.start(func(*Engine) {
-				l.sleep(l.w.Duration(0, 20*time.Millisecond))
+				l.sleep(l.w.Duration(0, 4*time.Millisecond)) // about what a commit takes
 				req.Cancel()
 			})
 			l.produce("t", "a")
