@@ -35,7 +35,7 @@ func (b *directBody) Read(p []byte) (n int, err error) {
 		n = copy(p, c.buf[c.at:c.at+int(b.buffered())])
 		c.at += n
 	default:
-		c.readBy.want(c.began, c.direct.server.opts.ReadTimeout)
+		c.readBy.want(c.since, c.direct.server.opts.ReadTimeout)
 		p = p[:min(int64(len(p)), b.left)]
 		n, err = c.Read(p)
 		if n == 0 && c.readBy.early(err) {
@@ -54,6 +54,27 @@ func (b *directBody) Read(p []byte) (n int, err error) {
 
 func (b *directBody) Close() error { return nil }
 
+// drainedMost bounds what is read of a body that the handler has left, so that the connection can go on. It is the bound of net/http.
+const drainedMost = 256 << 10
+
+// drain reads what has not come yet, and reports false when that is too much or does not come.
+func (b *directBody) drain() bool {
+	if b.missing() == 0 {
+		return true
+	}
+	if b.left >= drainedMost {
+		return false
+	}
+	buf := takeBuffer(b.left)
+	defer release(buf)
+	for b.left > 0 {
+		if n, err := b.Read((*buf)[:cap(*buf)]); n == 0 && err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // bodyRead is told that all of the body has come: from now on the client can be watched.
 func (c *directConn) bodyRead() {
 	c.mu.Lock()
@@ -69,7 +90,8 @@ type answer struct {
 	status int
 	body   []byte
 	sent   bool
-	closes bool // the connection ends with it
+	failed error // of sending
+	closes bool  // the connection ends with it
 }
 
 // answerKept bounds the memory for a body that stays with a connection.
@@ -80,7 +102,7 @@ func (a *answer) reset() {
 	if a.body = a.body[:0]; cap(a.body) > answerKept {
 		a.body = nil
 	}
-	a.status, a.sent, a.closes = 0, false, false
+	a.status, a.sent, a.failed, a.closes = 0, false, nil, false
 }
 
 // Header implements [http.ResponseWriter].
@@ -121,10 +143,10 @@ func (a *answer) json(status int, body []byte) error {
 	return a.send(body, true)
 }
 
-// finish sends the answer unless it is sent.
+// finish sends the answer unless it is sent. It returns an error when it was not sent as a whole: nothing may follow it then.
 func (a *answer) finish() error {
 	if a.sent {
-		return nil
+		return a.failed
 	}
 	a.WriteHeader(http.StatusOK)
 	return a.send(a.body, false)
@@ -135,7 +157,13 @@ const oneWrite = 32 << 10
 
 func (a *answer) send(body []byte, isJSON bool) error {
 	a.sent = true
+	a.closes = len(a.header["Connection"]) > 0 || a.conn.direct.stopping.Load() || !a.conn.body.drain()
 	a.conn.unwatch()
+	a.failed = a.sendNow(body, isJSON)
+	return a.failed
+}
+
+func (a *answer) sendNow(body []byte, isJSON bool) error {
 	size := answerHead
 	if len(body) <= oneWrite {
 		size += len(body)
@@ -161,7 +189,7 @@ func (a *answer) appendHead(dst []byte, length int, isJSON bool) []byte {
 	dst = strconv.AppendInt(dst, int64(a.status), 10)
 	dst = append(append(dst, ' '), http.StatusText(a.status)...)
 	dst = append(dst, "\r\nDate: "...)
-	dst = append(dst, dateOf(a.conn.began)...)
+	dst = append(dst, dateOf(time.Now())...)
 	switch {
 	case isJSON:
 		dst = append(dst, "\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff"...)
@@ -172,7 +200,6 @@ func (a *answer) appendHead(dst []byte, length int, isJSON bool) []byte {
 		dst = append(dst, "\r\nContent-Length: "...)
 		dst = strconv.AppendInt(dst, int64(length), 10)
 	}
-	a.closes = len(a.header["Connection"]) > 0 || a.conn.direct.stopping.Load() || a.conn.body.missing() > 0
 	if a.closes {
 		dst = append(dst, "\r\nConnection: close"...)
 	}

@@ -62,6 +62,10 @@ func (d *direct) accept() error {
 }
 
 func (d *direct) begin(conn net.Conn) {
+	if d.server.opts.NoDirect {
+		d.others.give(conn)
+		return
+	}
 	c := newDirectConn(d, conn)
 	d.mu.Lock()
 	d.conns[c] = struct{}{}
@@ -157,7 +161,17 @@ func (h *handover) give(c net.Conn) {
 // replayed is a connection of which some was read already.
 type replayed struct {
 	net.Conn
-	rest []byte
+	rest   []byte
+	headBy time.Time // when the head of the request must be whole, if it was begun before; it bounds the first deadline
+}
+
+// SetReadDeadline is first called for the head.
+func (c *replayed) SetReadDeadline(at time.Time) error {
+	if by := c.headBy; !by.IsZero() && by.Before(at) {
+		at = by
+	}
+	c.headBy = time.Time{}
+	return c.Conn.SetReadDeadline(at)
 }
 
 func (c *replayed) Read(p []byte) (int, error) {
@@ -203,10 +217,12 @@ type directConn struct {
 	heads         plainHeads
 	body          directBody
 	answer        answer
-	began         time.Time // of the request
+	began, since  time.Time // of the request: when it came, and from when the time for its body counts
+	headBy        time.Time // when its head must be whole; zero: HeaderTimeout after it came
+	blanks        int       // line ends that may still be passed over before it
 
 	early  []byte             // what the task that watches has read
-	begun  bool               // that was the first byte of the next request
+	begun  bool               // that was the first byte of the next request, of which nothing else is there
 	cancel context.CancelFunc // of the context of all requests: the client has left
 	mu     sync.Mutex         // guards the fields below
 	inside bool               // a request is in its handler, with its whole body read
@@ -222,6 +238,8 @@ func newDirectConn(d *direct, conn net.Conn) *directConn {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: conn.RemoteAddr().String(), URL: &c.url,
 	}).WithContext(watchedContext{ctx, c})
 	c.answer.conn, c.body.conn = c, c
+	c.since = time.Now()
+	c.headBy = c.since.Add(d.server.opts.HeaderTimeout)
 	return c
 }
 
@@ -229,37 +247,66 @@ func newDirectConn(d *direct, conn net.Conn) *directConn {
 func (c *directConn) serve() {
 	defer c.direct.remove(c)
 	defer c.cancel()
-	wait := c.direct.server.opts.HeaderTimeout
-	for {
-		if c.at == len(c.buf) || c.begun {
-			if c.begun {
-				wait, c.begun = c.direct.server.opts.HeaderTimeout, false
-			}
-			c.buf, c.at = append(c.buf[:0], c.buf[c.at:]...), 0
-			c.readBy.want(time.Now(), wait)
-			if !c.more() {
-				c.Close()
-				return
-			}
-		}
-		if !c.state.CompareAndSwap(connIdle, connBusy) {
-			return
-		}
+	for c.await() && c.state.CompareAndSwap(connIdle, connBusy) {
 		c.began = time.Now()
+		if c.since.IsZero() {
+			c.since = c.began
+		}
 		if !c.parse() {
 			c.handOver()
 			return
 		}
 		if !c.exchange() {
-			c.Close()
-			return
+			break
+		}
+		c.headBy, c.since = time.Time{}, time.Time{}
+		if c.blanks = 0; c.request.Method == http.MethodPost {
+			c.blanks = blanksMost
 		}
 		c.state.Store(connIdle)
 		if c.direct.stopping.Load() {
-			c.Close()
+			break
+		}
+	}
+	c.Close()
+}
+
+// await returns when there is something of the next request. It reports false when nothing comes.
+func (c *directConn) await() bool {
+	opts := &c.direct.server.opts
+	for {
+		c.passBlanks()
+		rest := len(c.buf) - c.at
+		if rest > 0 && !c.begun {
+			return true
+		}
+		now, wait := time.Now(), opts.IdleTimeout
+		switch {
+		case rest > 0:
+			wait = opts.HeaderTimeout
+			c.headBy = now.Add(wait)
+		case !c.headBy.IsZero(): // nothing has come yet
+			wait = c.headBy.Sub(now)
+		}
+		c.begun = false
+		c.buf, c.at = append(c.buf[:0], c.buf[c.at:]...), 0
+		c.readBy.want(now, wait)
+		if !c.more() {
+			return false
+		}
+	}
+}
+
+// blanksMost is how many carriage returns and line feeds net/http passes over behind a POST, for old clients that send them.
+const blanksMost = 4
+
+func (c *directConn) passBlanks() {
+	for ; c.blanks > 0 && c.at < len(c.buf); c.blanks-- {
+		if b := c.buf[c.at]; b != '\r' && b != '\n' {
+			c.blanks = 0
 			return
 		}
-		wait = c.direct.server.opts.IdleTimeout
+		c.at++
 	}
 }
 
@@ -286,7 +333,7 @@ func (c *directConn) more() bool {
 
 func (c *directConn) handOver() {
 	c.SetDeadline(time.Time{})
-	c.direct.others.give(&replayed{c.Conn, append([]byte(nil), c.buf[c.at:]...)})
+	c.direct.others.give(&replayed{c.Conn, append([]byte(nil), c.buf[c.at:]...), c.headBy})
 }
 
 // exchange answers the request that was parsed, and reports whether another may follow.
@@ -303,7 +350,7 @@ func (c *directConn) exchange() bool {
 		return false
 	}
 	c.body.skip()
-	return c.request.Context().Err() == nil
+	return true // also when the client has left: it may have sent more before
 }
 
 // handle runs the handler. It reports false when that has aborted the answer.
@@ -411,8 +458,11 @@ func (c *directConn) unwatch() {
 	if watch != nil {
 		c.readBy.arm(longAgo)
 		<-watch
-		c.begun = len(c.early) > 0
-		c.buf = append(c.buf, c.early...)
+	}
+	if len(c.early) > 0 { // there is room, where the head was
+		rest := c.buf[c.at:]
+		c.begun = int64(len(rest)) == c.body.left
+		c.buf, c.at = append(append(c.buf[:0], rest...), c.early...), 0
 		c.early = c.early[:0]
 	}
 }

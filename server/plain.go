@@ -15,7 +15,7 @@ import (
 //	Content-Length: 12
 //
 // and asks for one of the routes below; when its address holds nothing that has to be decoded before the query string; and when
-// its headers are printable ASCII, ask for nothing of HTTP itself, and have one Host and at most one length.
+// its headers are printable ASCII, ask for nothing of HTTP itself, have one Host and at most one length, and are few and short.
 
 // plainHeads remembers heads, since those of one connection repeat: what was understood once is only compared.
 type plainHeads struct {
@@ -25,6 +25,12 @@ type plainHeads struct {
 	known [4]heading
 	next  int // which of them is forgotten next
 }
+
+// Bounds of what is remembered: it is held while the connection is idle.
+const (
+	headerLinesMost = 32
+	headerBytesMost = 2 << 10
+)
 
 // heading is a block of header lines.
 type heading struct {
@@ -151,6 +157,9 @@ func lengthOf(digits []byte) (length int64, ok bool) {
 
 // learn takes a block that is not known. It returns nil when it is not plain.
 func (p *plainHeads) learn(block []byte) (h *heading, length int64) {
+	if len(block) > headerBytesMost || bytes.Count(block, []byte{'\n'}) > headerLinesMost {
+		return nil, 0
+	}
 	l := heading{before: string(block), header: http.Header{}}
 	for rest := l.before; rest != ""; {
 		line, more, ok := strings.Cut(rest, "\r\n")

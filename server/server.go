@@ -34,6 +34,8 @@ type Options struct {
 	MaxHeaderBytes int
 	// MaxConnections bounds open connections; the rest wait in the kernel's backlog. Default 4096.
 	MaxConnections int
+	// NoDirect leaves every request to net/http.
+	NoDirect bool
 	// HeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound a request's headers, the request, the
 	// answer and the pause between requests. Defaults 5 s, 10 s, 30 s, 60 s. ReadTimeout ends
 	// with the request's body; WriteTimeout begins after the headers and must exceed MaxConsumeWait.

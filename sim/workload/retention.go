@@ -204,5 +204,7 @@ func (r *run) nap(d time.Duration) {
 	}
 }
 
-// drainLimit bounds the drain: leases last longer in a world of hours.
-func (r *run) drainLimit() time.Duration { return drainLimit + 2*r.plan.Retention }
+// drainLimit bounds the drain: leases last longer in a world of hours, and a crash may bring back all that a wide one has acked.
+func (r *run) drainLimit() time.Duration {
+	return drainLimit + 2*r.plan.Retention + time.Duration(r.plan.Wide)*drainedIn
+}

@@ -120,6 +120,9 @@ type run struct {
 // drainLimit bounds the drain (the horizon H of docs/requirements.md, with room for slow simulated disks).
 const drainLimit = 3 * time.Minute
 
+// drainedIn bounds what the drain takes for one of many messages.
+const drainedIn = 20 * time.Millisecond
+
 // historyBudget bounds the porcupine check of one stored copy.
 const historyBudget = 2 * time.Second
 
