@@ -16,7 +16,7 @@ const (
 )
 
 // checkpoint is the file with the lowest sequence number that is not done: 8 bytes, big-endian, within one
-// sector and always overwritten in place, so that neither its name nor its size is ever at stake.
+// sector and overwritten in place while the log is open, so that neither its name nor its size is at stake then.
 type checkpoint struct {
 	env  *env.Env
 	file vfs.File

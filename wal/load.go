@@ -26,6 +26,7 @@ type inventory struct {
 	point         uint64     // stored checkpoint
 	hasPoint      bool
 	hasPointFile  bool
+	namesInDoubt  bool // no record tells that a sync of the directory has succeeded since the files were made
 	firstRequired int // index of the oldest segment with records at or above the checkpoint
 }
 
@@ -65,6 +66,7 @@ func (l *Log) load() (Recovered, error) {
 	if err := l.repairTail(tail); err != nil {
 		return Recovered{}, err
 	}
+	inv.namesInDoubt = tail.emptyFile
 	if err := l.settleNames(inv); err != nil {
 		return Recovered{}, err
 	}
@@ -95,6 +97,7 @@ func (l *Log) loadEmpty(inv *inventory) (Recovered, error) {
 		return Recovered{}, err
 	}
 	l.tail.file, l.tail.seg = file, seg
+	inv.namesInDoubt = true
 	if err := l.settleNames(inv); err != nil {
 		return Recovered{}, err
 	}
@@ -384,15 +387,8 @@ func (l *Log) settleNames(inv *inventory) error {
 		}
 	}
 	c := &l.point
-	if !inv.hasPointFile {
-		file, err := l.dir.Create(checkpointName)
-		if err != nil {
-			return err
-		}
-		c.file = file
-	}
 	c.stored = max(inv.point, inv.segments[inv.firstRequired].first)
-	if err := c.write(c.stored); err != nil {
+	if err := l.storeFirst(inv); err != nil {
 		return fmt.Errorf("store checkpoint %d: %w", c.stored, err)
 	}
 	l.env.Point("wal: opened, names not synced")
@@ -404,4 +400,39 @@ func (l *Log) settleNames(inv *inventory) error {
 	}
 	c.durable = c.stored
 	return nil
+}
+
+// storeFirst stores the checkpoint of an open, in the file that there is, or in a new one when its name may not be on the disk.
+func (l *Log) storeFirst(inv *inventory) error {
+	c := &l.point
+	switch {
+	case !inv.hasPointFile:
+		file, err := l.dir.Create(checkpointName)
+		if err != nil {
+			return err
+		}
+		c.file = file
+	case inv.namesInDoubt:
+		return l.replaceCheckpoint()
+	}
+	return c.write(c.stored)
+}
+
+// replaceCheckpoint puts a new file in the place of a checkpoint that can be seen, and is not known to have its name on the disk.
+func (l *Log) replaceCheckpoint() error {
+	c := &l.point
+	tmp := checkpointName + tmpSuffix
+	file, err := l.dir.Create(tmp)
+	if err != nil {
+		return err
+	}
+	c.file.Close()
+	c.file = file
+	if err := c.write(c.stored); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil { // or a crash may leave the new name with nothing in it
+		return err
+	}
+	return l.dir.Rename(tmp, checkpointName)
 }
