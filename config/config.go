@@ -25,6 +25,7 @@ type HTTP struct {
 	MaxConsumeWait time.Duration // 0: the ceiling of 30 s
 	MaxHeaderBytes int
 	MaxConnections int   // 0: no limit
+	Direct         bool  // the plainest requests are answered without net/http
 	MaxConsumes    int   // in flight per identity; 0: no limit
 	MaxProduces    int   // in flight per identity; 0: no limit
 	MaxBatchBytes  int64 // of large batch bodies being read, node-wide; 0: no limit

@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Config{
 		HTTP: HTTP{
 			Addr: ":7942", ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, ShutdownGrace: 10 * time.Second,
-			MaxConsumeWait: 10 * time.Second, MaxHeaderBytes: 65536, MaxConnections: 4096, MaxConsumes: 1024, MaxBatchBytes: 268435456,
+			MaxConsumeWait: 10 * time.Second, MaxHeaderBytes: 65536, MaxConnections: 4096, Direct: true, MaxConsumes: 1024, MaxBatchBytes: 268435456,
 		},
 		Cluster: Cluster{NodeID: "node-1", Addr: ":7943", SnapshotThreshold: 8192, SnapshotInterval: 2 * time.Minute, TrailingLogs: 10240},
 		Storage: Storage{

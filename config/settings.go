@@ -30,6 +30,8 @@ var settings = []setting{
 		also("Bound of a request's line and headers."),
 	number("http.max_connections", "NARAD_HTTP_MAX_CONNECTIONS", func(c *Config) *int { return &c.HTTP.MaxConnections }, 4096, 1, 1<<20, "no limit").
 		also("Open connections; more wait in the backlog of the system."),
+	boolean("http.direct", "NARAD_HTTP_DIRECT", func(c *Config) *bool { return &c.HTTP.Direct }, true).
+		also("Plain produces, consumes and acks are read and answered without net/http, which is quicker. Turn it off to rule it out when a client and the server disagree on HTTP."),
 	number("http.max_consume_in_flight_per_identity", "NARAD_HTTP_MAX_CONSUME_IN_FLIGHT_PER_IDENTITY", func(c *Config) *int { return &c.HTTP.MaxConsumes }, 1024, 1, 1<<20, "no limit").
 		also("Consumes of one user (one address, without security) at a time; more are answered 429."),
 	number("http.max_produce_in_flight_per_identity", "NARAD_HTTP_MAX_PRODUCE_IN_FLIGHT_PER_IDENTITY", func(c *Config) *int { return &c.HTTP.MaxProduces }, 0, 1, 1<<20, "no limit").

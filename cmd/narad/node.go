@@ -244,6 +244,7 @@ func (n *node) serverOptions() server.Options {
 		MaxBatchBodyBytes:      orBelow(h.MaxBatchBytes),
 		MaxHeaderBytes:         h.MaxHeaderBytes,
 		MaxConnections:         orUnlimited(h.MaxConnections),
+		NoDirect:               !h.Direct,
 		ReadTimeout:            h.ReadTimeout,
 		WriteTimeout:           h.WriteTimeout,
 		IdleTimeout:            h.IdleTimeout,

@@ -18,7 +18,7 @@ func TestConfigurationReachesTheParts(t *testing.T) {
 	c, err := config.Load(config.Sources{Hostname: "n1", File: []byte(`{
 		"http": {"read_timeout": "11s", "write_timeout": "31s", "idle_timeout": "61s", "shutdown_grace": "12s", "max_consume_wait": "5s",
 			"max_header_bytes": 5000, "max_connections": 17, "max_consume_in_flight_per_identity": 18, "max_produce_in_flight_per_identity": 19,
-			"max_batch_body_bytes_in_flight": 20, "metrics_addr": "127.0.0.1:0", "metrics_unauthenticated": true},
+			"max_batch_body_bytes_in_flight": 20, "metrics_addr": "127.0.0.1:0", "metrics_unauthenticated": true, "direct": false},
 		"storage": {"codec": "zstd", "compression_level": "better", "idle_log_eviction_ms": 60001, "cold_retention_walk_ms": 120000,
 			"consumer_offset_commit_interval_ms": 2000, "consumer_offset_writeout_interval_ms": 50, "ingress_wal_prealloc": true},
 		"topic": {"default_partitions": 4, "max_partitions": 50, "default_retention_age_ms": 3600001, "default_visibility_timeout_ms": 1234,
@@ -43,7 +43,7 @@ func TestConfigurationReachesTheParts(t *testing.T) {
 	require.Equal(t, []int{5000, 17, 18, 19, 4, 50, 55, 66}, []int{s.MaxHeaderBytes, s.MaxConnections, s.MaxConsumesPerIdentity, s.MaxProducesPerIdentity,
 		s.DefaultPartitions, s.MaxPartitions, s.DefaultMaxInFlight, s.DefaultMaxAckedAhead})
 	require.Equal(t, []int64{20, 3600001}, []int64{s.MaxBatchBodyBytes, s.DefaultRetentionMs})
-	require.True(t, s.MetricsOpen && s.MetricsAway)
+	require.True(t, s.MetricsOpen && s.MetricsAway && s.NoDirect)
 	require.Equal(t, "n1", s.NodeID)
 }
 
@@ -68,4 +68,5 @@ func TestZeroIsOff(t *testing.T) {
 	require.Negative(t, s.MaxBatchBodyBytes)
 	require.Negative(t, s.DefaultRetentionMs)
 	require.Greater(t, s.MaxConnections, 1<<24)
+	require.False(t, s.NoDirect)
 }
