@@ -83,12 +83,13 @@ func (c *directConn) bodyRead() {
 }
 
 // answer is the answer to a plain request. It is sent when its handler returns; JSON is sent at once, so that the handler
-// knows whether it can be.
+// knows whether it can be, unless there is still a body to come.
 type answer struct {
 	conn   *directConn
 	header http.Header
 	status int
 	body   []byte
+	isJSON bool // body
 	sent   bool
 	failed error // of sending
 	closes bool  // the connection ends with it
@@ -102,7 +103,7 @@ func (a *answer) reset() {
 	if a.body = a.body[:0]; cap(a.body) > answerKept {
 		a.body = nil
 	}
-	a.status, a.sent, a.failed, a.closes = 0, false, nil, false
+	a.status, a.isJSON, a.sent, a.failed, a.closes = 0, false, false, nil, false
 }
 
 // Header implements [http.ResponseWriter].
@@ -140,6 +141,10 @@ func hasBody(status int) bool {
 // json sends an answer that is JSON.
 func (a *answer) json(status int, body []byte) error {
 	a.WriteHeader(status)
+	if a.conn.body.missing() > 0 { // that is waited for when the handler has given back all that it holds
+		a.body, a.isJSON = append(a.body, body...), true
+		return nil
+	}
 	return a.send(body, true)
 }
 
@@ -149,7 +154,7 @@ func (a *answer) finish() error {
 		return a.failed
 	}
 	a.WriteHeader(http.StatusOK)
-	return a.send(a.body, false)
+	return a.send(a.body, a.isJSON)
 }
 
 // oneWrite is up to where head and body are copied together.

@@ -149,6 +149,26 @@ func TestDirectNothingAfterPartOfAnAnswer(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(all), "HTTP/1.1 "))
 }
 
+// A refused batch holds nothing of the budget while the rest of it is waited for.
+func TestDirectRefusedBatchHoldsNothing(t *testing.T) {
+	const budget = 1 << 20
+	s := newServed(t, Options{MaxBatchBodyBytes: budget, ReadTimeout: patience})
+	s.topic(`"name":"orders"`)
+	body := strings.Repeat(" ", 2<<20+100_000)
+	request := post("/v1/topics/orders/produce/batch", body)
+	rest := request[len(request)-90_000:]
+	c, from := s.dialDirect()
+	_, err := io.WriteString(c, request[:len(request)-len(rest)])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.plain.Load() == 1 && s.ended.Load() == s.inside.Load() }, patience, time.Millisecond)
+	require.Equal(t, int64(budget), s.server.batchBodies.left.Load())
+	resp, text := ask(t, c, from, rest)
+	require.Equal(t, 503, resp.StatusCode, text)
+	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+	resp, _ = ask(t, c, from, post("/v1/topics/orders/produce", "x"))
+	require.Equal(t, 202, resp.StatusCode, "the connection goes on")
+}
+
 // pipeConn returns a connection that nobody serves, and its client.
 func pipeConn(t *testing.T, o Options) (*directConn, net.Conn) {
 	client, server := net.Pipe()

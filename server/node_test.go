@@ -148,6 +148,7 @@ type served struct {
 	result chan error
 	inside atomic.Int32 // requests that the handler has begun
 	plain  atomic.Int32 // of these, those that did not come through net/http
+	ended  atomic.Int32 // requests that the handler has ended
 }
 
 func newServed(t testing.TB, o Options) *served {
@@ -160,6 +161,7 @@ func newServed(t testing.TB, o Options) *served {
 			s.plain.Add(1)
 		}
 		next.ServeHTTP(w, r)
+		s.ended.Add(1)
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
