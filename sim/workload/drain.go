@@ -25,7 +25,9 @@ func (r *run) heal() {
 // drain consumes and acks until nothing is left. It reports false after failing the world because something
 // was left for too long.
 func (r *run) drain() bool {
-	end := r.e.Now().Add(r.drainLimit())
+	tried, _, _, _ := r.messages.Counts()
+	limit := r.drainLimit(tried)
+	end := r.e.Now().Add(limit)
 	for _, n := range r.nodes {
 		for topic := range r.plan.Topics {
 			r.clients.Go(n.name+" drainer", func() { n.drainLoop(topic) })
@@ -42,7 +44,7 @@ func (r *run) drain() bool {
 			break
 		}
 		if r.e.Now() > end {
-			r.fail("INV-02", "not everything was delivered and acked %v after the faults were healed: %s", r.drainLimit(), pending)
+			r.fail("INV-02", "not everything was delivered and acked %v after the faults were healed: %s", limit, pending)
 			return false
 		}
 		r.e.Sleep(100 * time.Millisecond)

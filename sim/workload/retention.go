@@ -204,7 +204,7 @@ func (r *run) nap(d time.Duration) {
 	}
 }
 
-// drainLimit bounds the drain: leases last longer in a world of hours, and a crash may bring back all that a wide one has acked.
-func (r *run) drainLimit() time.Duration {
-	return drainLimit + 2*r.plan.Retention + time.Duration(r.plan.Wide)*drainedIn
+// drainLimit bounds the drain of so many messages, all of which a crash may have brought back. Leases last longer in a world of hours.
+func (r *run) drainLimit(messages int) time.Duration {
+	return drainLimit + 2*r.plan.Retention + time.Duration(messages)*drainedIn
 }

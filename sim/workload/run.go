@@ -123,6 +123,9 @@ const drainLimit = 3 * time.Minute
 // drainedIn bounds what the drain takes for one of many messages.
 const drainedIn = 20 * time.Millisecond
 
+// mostMessages is more than any world has.
+const mostMessages = 50_000
+
 // historyBudget bounds the porcupine check of one stored copy.
 const historyBudget = 2 * time.Second
 
@@ -162,7 +165,7 @@ func (r *run) drive() error {
 		r.addNode(fmt.Sprintf("n%d", i+1))
 	}
 	r.w.Go("story", r.story)
-	if err := r.w.Run(r.watch.limit(r.plan.Traffic + 3*r.plan.Retention + 2*r.drainLimit())); err != nil || r.over {
+	if err := r.w.Run(r.watch.limit(r.plan.Traffic + 3*r.plan.Retention + 2*r.drainLimit(mostMessages))); err != nil || r.over {
 		return err
 	}
 	for _, n := range r.nodes {
