@@ -27,7 +27,7 @@ type inventory struct {
 	hasPoint      bool
 	hasPointFile  bool
 	namesInDoubt  bool // no record tells that a sync of the directory has succeeded since the files were made
-	firstRequired int // index of the oldest segment with records at or above the checkpoint
+	firstRequired int  // index of the oldest segment with records at or above the checkpoint
 }
 
 // tailState is what the scan of the last segment found.
