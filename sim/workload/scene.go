@@ -35,6 +35,7 @@ var scenes = []scene{
 	{"the disk loses a write of a log", 1, time.Minute, lostWrite},
 	{"a kill, and much later a loss of power", 1, time.Minute, killedThenPowerLoss},
 	{"a log was cut while the node was stopped", 1, time.Minute, cutWhileStopped},
+	{"the topic grows beside a parked consumer", 1, time.Minute, grown},
 }
 
 // sceneShare is how many worlds, in percent, end with one of the scenes.

@@ -89,6 +89,19 @@ func failingDestination(s *stage) {
 	}
 }
 
+// grown: who was parked before the topic got a partition is served from it (PUMP-19, BUG-08).
+func grown(s *stage) {
+	parked := s.run.e.NewGroup()
+	parked.Go("parked consume", func() { s.ack(s.must("INV-17", int(engine.AnyPartition))) })
+	s.run.e.Sleep(3 * time.Second)
+	more := s.spec.Partitions + 1
+	if o := (&operator{node: s.node}); !o.alter(s.spec.Name, engine.TopicPatch{Partitions: &more}) {
+		s.run.fail("AVL-01", "%s: a topic could not grow on a disk that works", s.node.name)
+	}
+	s.put(more - 1)
+	parked.Wait()
+}
+
 // hungDestinations: commits that hang give up their slots, and go on when the disk does (WAL-19). There are more of them than slots.
 func hungDestinations(s *stage) {
 	for p := range s.spec.Partitions {
