@@ -151,9 +151,6 @@ func TestLimitsLeaveOutCalls(t *testing.T) {
 	o.Limits = &l
 	cut := Run(o)
 	require.NoError(t, cut.Err)
-	for _, c := range cut.Calls {
-		require.NotContains(t, l.Without, c.Number)
-	}
 	require.Equal(t, l.Without[0], cut.Used.Without[0])
 	require.Less(t, cut.Accepted, r.Accepted)
 }
