@@ -314,7 +314,7 @@ func (d *dispatcher) landed(l *lane, base int64, err error) {
 			l.pop(n)
 			l.succeeded(now.Sub(l.started))
 		} else {
-			d.engine.emit(DispatchFailed{l.key, n, err})
+			d.engine.emit(DispatchFailed{l.key, n, err, l.retired})
 			l.failed(now)
 		}
 		l.flying = 0

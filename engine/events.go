@@ -55,11 +55,12 @@ type (
 		Bytes   int64 // of keys and payloads
 		Took    time.Duration
 	}
-	// DispatchFailed reports a commit that a partition log did not confirm; it is tried again after Backoff.
+	// DispatchFailed reports a commit that a partition log did not confirm; it is tried again after Backoff, unless its topic is gone.
 	DispatchFailed struct {
 		Key     Key
 		Records int
 		Err     error
+		Gone    bool // the topic's incarnation is: the records are discarded
 	}
 	// DispatchStalled reports that the ingress log cannot be read or does not take a checkpoint, so that no further
 	// message can be dispatched. It is tried again every second.

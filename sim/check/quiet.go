@@ -83,7 +83,9 @@ func (n *Node) retries(v engine.Event) {
 	case engine.Opened:
 		clear(n.cycle.failed)
 	case engine.DispatchFailed:
-		n.cycle.failed[v.Key] = n.now()
+		if !v.Gone {
+			n.cycle.failed[v.Key] = n.now()
+		}
 	case engine.DestinationHung:
 		delete(n.cycle.failed, v.Key)
 	case engine.Stored:

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"narad/engine"
@@ -379,15 +380,34 @@ func (c *consumer) settled(h held, op model.CopyOp, got answer, err error, call,
 	}
 }
 
-// settleHere acks from within the process.
+// ackHere is an ack from within the process that has not returned.
+type ackHere struct {
+	consumer *consumer
+	held     held
+	call     int64
+}
+
+// settleHere acks from within the process. When that dies first, nobody is told what became of it.
 func (c *consumer) settleHere(eng *engine.Engine, h held) {
-	call, life := int64(c.node.run.w.Now()), c.node.boots
+	n, call := c.node, int64(c.node.run.w.Now())
+	a := &ackHere{c, h, call}
+	n.here = append(n.here, a)
 	err := eng.Ack(c.spec.Name, h.handle)
-	if life != c.node.boots {
-		return
+	at := slices.Index(n.here, a)
+	if at < 0 {
+		return // the process has died
 	}
+	n.here = slices.Delete(n.here, at, at+1)
 	if err == nil {
 		c.node.check.AckReturned(c.spec.Name, h.handle)
 	}
 	c.settled(h, model.OpAck, answered, err, call, int64(c.node.run.w.Now()))
+}
+
+// endHere ends the acks from within a process that has died.
+func (n *node) endHere() {
+	for _, a := range n.here {
+		a.consumer.settled(a.held, model.OpAck, unknown, nil, a.call, int64(n.run.w.Now()))
+	}
+	n.here = nil
 }

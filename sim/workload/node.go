@@ -22,6 +22,7 @@ const (
 
 // node is a machine, the engine on it, and what watches it.
 type node struct {
+	here    []*ackHere // acks from within the process that runs
 	run     *run
 	name    string
 	m       *sim.Machine
@@ -125,6 +126,7 @@ func (n *node) boot() {
 		n.m.ArmCrashAt(sim.PowerFailure, arm, 1)
 	}
 	n.killed = false
+	n.endHere()
 	n.boots++
 	n.stopping, n.troubled, n.changeFailed = false, n.failing, false
 	if n.run.plan.LookupErrors {
