@@ -53,3 +53,15 @@ func (e *FailedError) Error() string {
 }
 
 func (e *FailedError) Unwrap() error { return e.Cause }
+
+// goneError reports that a frame of the last segment was whole when the log was looked at and is not any more.
+type goneError struct {
+	end   int64 // of the log as it was looked at
+	cause error
+}
+
+func (e *goneError) Error() string {
+	return fmt.Sprintf("a frame before offset %d was whole and is not any more: %v", e.end, e.cause)
+}
+
+func (e *goneError) Unwrap() error { return e.cause }

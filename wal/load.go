@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 
 	"narad/vfs"
@@ -50,7 +51,25 @@ type tailState struct {
 //  5. the checkpoint is written again and synced, then the directory.
 //
 // A crash between any two leaves a directory that the next load treats in the same way.
+//
+// What a failed sync left in the page cache only may go between the look and the second step: then all is looked at
+// again, as long as the log ends earlier than it did.
 func (l *Log) load() (Recovered, error) {
+	end := int64(math.MaxInt64)
+	for {
+		recovered, err := l.loadOnce()
+		var gone *goneError
+		if !errors.As(err, &gone) || gone.end >= end {
+			return recovered, err
+		}
+		end = gone.end
+		if err := l.closeOpened(); err != nil {
+			return Recovered{}, err
+		}
+	}
+}
+
+func (l *Log) loadOnce() (Recovered, error) {
 	inv, err := l.takeInventory()
 	if err != nil {
 		return Recovered{}, err
@@ -319,7 +338,7 @@ func (l *Log) repairTail(tail *tailState) error {
 
 // rewrite writes the frames of the last segment in [from, end) again where they are, verifying each first, and
 // sets the size again. A crash at any point changes nothing, since every byte is the same, or leaves one byte
-// more.
+// more. A *[goneError] reports a frame that is not what it was.
 func (l *Log) rewrite(from, end int64) error {
 	if from >= end {
 		return nil
@@ -342,8 +361,11 @@ func (l *Log) rewrite(from, end int64) error {
 	for seq := start.seq; ; seq++ {
 		frame, _, damage, err := scan.next(seq)
 		done := err == io.EOF
-		if !done && (err != nil || damage != nil) {
-			return errors.Join(damage, err)
+		if damage != nil {
+			return &goneError{end: end, cause: damage}
+		}
+		if !done && err != nil {
+			return err
 		}
 		if len(run) > 0 && (done || len(run)+len(frame) > loadChunk) {
 			if _, err := l.tail.file.WriteAt(run, runAt); err != nil {

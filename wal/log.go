@@ -164,15 +164,18 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.point.close(l), l.closeFiles())
 }
 
-func (l *Log) closeFiles() error {
+func (l *Log) closeFiles() error { return errors.Join(l.closeOpened(), l.dir.Close()) }
+
+// closeOpened closes the files that are open, and forgets them.
+func (l *Log) closeOpened() error {
 	var errs []error
-	if l.tail.file != nil {
-		errs = append(errs, l.tail.file.Close())
+	for _, file := range []*vfs.File{&l.tail.file, &l.point.file} {
+		if *file != nil {
+			errs = append(errs, (*file).Close())
+			*file = nil
+		}
 	}
-	if l.point.file != nil {
-		errs = append(errs, l.point.file.Close())
-	}
-	return errors.Join(append(errs, l.dir.Close())...)
+	return errors.Join(errs...)
 }
 
 // refusalLocked returns why the log accepts nothing, or nil.

@@ -63,7 +63,8 @@ type Partition struct {
 	offsets   []offset       // what is known of each, see at
 	nonces    map[int64]bool // every nonce ever handed out
 
-	taken   *Snapshot // the snapshot that the committer took last
+	taken   *Snapshot // the snapshot that the committer took last; what did not fit in its slot is taken out of it
+	cut     bool      // something was
 	Cached  *Snapshot // newest one known to be in the page cache
 	Durable *Snapshot // newest one known to be on the disk
 	exact   *Snapshot // after a graceful stop: what the next start must find
@@ -278,7 +279,7 @@ func (p *Partition) Truncate(n int) {
 	for _, o := range p.taken.Ahead[n:] {
 		p.at(o).known = false
 	}
-	p.taken = &Snapshot{Committed: p.taken.Committed, Ahead: p.taken.Ahead[:n], At: p.taken.At}
+	p.taken, p.cut = &Snapshot{Committed: p.taken.Committed, Ahead: p.taken.Ahead[:n], At: p.taken.At}, true
 }
 
 // Reserve is told of a new lease and returns why the offset was free, which is the cause of the redelivery if
@@ -489,7 +490,7 @@ func (p *Partition) Take(s *Snapshot) error {
 	if !same {
 		return Violate("INV-07", "the committer took frontier %d with %d ahead, the shard has %d with %d", s.Committed, len(s.Ahead), p.committed, p.settled)
 	}
-	p.taken = s
+	p.taken, p.cut = s, false
 	return nil
 }
 
@@ -515,10 +516,14 @@ func (p *Partition) Crash(power bool) {
 	p.exact = nil
 }
 
-// Stop is told that the engine closed gracefully: everything is exact and durable (INV-10).
+// Stop is told that the engine closed gracefully: everything is exact and durable (INV-10), but for what did not fit
+// in the slot (INV-13).
 func (p *Partition) Stop() {
 	if p.open {
 		p.exact = &Snapshot{Committed: p.committed, Ahead: p.AheadOffsets()}
+		if t := p.taken; t != nil && p.cut && t.Committed == p.committed {
+			p.exact.Ahead = p.exact.Ahead[:len(t.Ahead)]
+		}
 		p.Cached, p.Durable = p.exact, p.exact
 	}
 	p.endLife()
@@ -530,7 +535,7 @@ func (p *Partition) endLife() {
 	}
 	p.leases, p.skips = map[int64]Lease{}, map[int64]bool{}
 	p.open = false
-	p.taken = nil
+	p.taken, p.cut = nil, false
 }
 
 // Reservable returns the offset that a reserve would hand out now, and false when there is none or a cap withholds it.

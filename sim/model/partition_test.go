@@ -229,3 +229,23 @@ func TestOverdue(t *testing.T) {
 	require.True(t, late)
 	require.Zero(t, o)
 }
+
+// INV-10, INV-13: a graceful stop keeps of a state that does not fit in a slot the lowest offsets, and all of those.
+func TestStopAfterOverflow(t *testing.T) {
+	stopped := func() *Partition {
+		p := serving(t, 5)
+		for o := range int64(4) {
+			lease(t, p, o, o+1, 0)
+		}
+		for _, o := range []int64{1, 2, 3} {
+			require.NoError(t, p.Ack(o, o+1, -1, 1))
+		}
+		require.NoError(t, p.Take(&Snapshot{Committed: -1, Ahead: []int64{1, 2, 3}}))
+		p.Truncate(2)
+		p.WroteWindow()
+		p.Stop()
+		return p
+	}
+	require.NoError(t, stopped().OpenShard(&Snapshot{Committed: -1, Ahead: []int64{1, 2}}))
+	violates(t, "INV-10", stopped().OpenShard(&Snapshot{Committed: -1, Ahead: []int64{1, 3}}))
+}
