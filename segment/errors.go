@@ -3,6 +3,8 @@ package segment
 import (
 	"errors"
 	"fmt"
+
+	"narad/record"
 )
 
 var (
@@ -66,6 +68,19 @@ func (e *DamageError) Error() string {
 
 // Unwrap returns the cause.
 func (e *DamageError) Unwrap() error { return e.Cause }
+
+// goneError reports that the last frame was intact when the log was looked at and is not any more.
+type goneError struct {
+	at  int64 // byte where it begins
+	end int64 // offset after it
+}
+
+func (e *goneError) Error() string {
+	return fmt.Sprintf("frame at byte %d, before offset %d, was intact and is not any more: %v", e.at, e.end, record.ErrChecksum)
+}
+
+// Unwrap returns record.ErrChecksum.
+func (e *goneError) Unwrap() error { return record.ErrChecksum }
 
 // PoisonedError reports a log whose disk said that it may have lost writes. It takes no more commits until
 // it is closed and opened again; confirmed records stay readable.

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,16 +20,31 @@ import (
 //
 // A torn tail is cut; damage with intact frames after it is kept as a gap. A *[DamageError] means that files are missing or
 // not in their place; nothing was changed then. Another error is one of the disk: the log may be opened again later.
+//
+// What a failed sync left in memory only may go between the look at the last frame and writing it again: then all is looked at
+// again, as long as the log ends earlier than it did.
 func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
+	end := int64(math.MaxInt64)
+	for {
+		l := newLog(e, dir, o)
+		recovered, err := l.recover()
+		if err == nil {
+			l.opt.Event(recovered)
+			return l, nil
+		}
+		l.release()
+		var gone *goneError
+		if !errors.As(err, &gone) || gone.end >= end {
+			return nil, fmt.Errorf("segment: open: %w", err)
+		}
+		end = gone.end
+	}
+}
+
+func newLog(e *env.Env, dir vfs.Dir, o Options) *Log {
 	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex()}
 	l.bounds = boundsKeeper{lock: e.NewMutex(), dir: dir, now: Bounds{Identity: o.Identity}}
-	recovered, err := l.recover()
-	if err != nil {
-		l.release()
-		return nil, fmt.Errorf("segment: open: %w", err)
-	}
-	l.opt.Event(recovered)
-	return l, nil
+	return l
 }
 
 // strays are files that an interrupted creation or removal left.
@@ -235,7 +251,7 @@ func (l *Log) reopen(rest strays) (Recovered, error) {
 }
 
 // rewrite writes a frame over itself, so that the next sync really writes it, and returns its bytes. They
-// are verified once more: what is in memory only, after a sync that failed, may have gone since the scan.
+// are verified once more: what is in memory only, after a sync that failed, may have gone since the scan. A *[goneError] says so.
 func rewrite(file vfs.File, f scanned) ([]byte, error) {
 	b, err := readFrame(file, f)
 	if err != nil {
@@ -243,7 +259,7 @@ func rewrite(file vfs.File, f scanned) ([]byte, error) {
 	}
 	if h, err := record.ParseFrameHeader(b); err != nil || h != f.FrameHeader ||
 		record.UpdateFrameCRC(record.HeaderFrameCRC(b), b[record.FrameHeaderSize:]) != h.CRC {
-		return nil, fmt.Errorf("frame at byte %d was intact and is not any more: %w", f.at, record.ErrChecksum)
+		return nil, &goneError{at: f.at, end: f.Next()}
 	}
 	if _, err := file.WriteAt(b, f.at); err != nil {
 		return nil, fmt.Errorf("make frame durable: %w", err)

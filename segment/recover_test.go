@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -530,28 +532,109 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A frame that only memory held may go while it is being recovered. What is written to make it durable is
-// verified, or recovery would make durable what is left.
-func TestFrameThatVanishesUnderRecovery(t *testing.T) { // LOG-24, LOG-25
-	dir, h := memDir(t)
-	l := open(t, dir, Options{})
-	commit(t, l, 0, rec(0, 10))
-	commit(t, l, 1, rec(1, 10))
-	require.NoError(t, l.Close())
-	whole := fileBytes(t, dir, 0)
-	reads := 0
-	h.after = func(c call, p []byte, err error) error {
-		if c.op == "read" && c.name != BoundsFile {
-			if reads++; reads > 1 { // the scan took one
-				clear(p)
+// What is written to make a frame durable is verified, or recovery would make durable what is left. What is read differently for
+// good is no torn tail when the bounds go over it.
+func TestFrameThatReadsDifferentlyUnderRecovery(t *testing.T) { // LOG-24, LOG-25
+	for _, reads := range []int{1, math.MaxInt} {
+		dir, h := memDir(t)
+		l := open(t, dir, Options{})
+		commit(t, l, 0, rec(0, 10))
+		commit(t, l, 1, rec(1, 10))
+		require.NoError(t, l.Close())
+		whole := fileBytes(t, dir, 0)
+		n := 0
+		h.after = func(c call, p []byte, err error) error {
+			if c.op == "read" && c.name != BoundsFile {
+				if n++; n > 1 && n-1 <= reads { // the scan took one
+					clear(p)
+				}
 			}
+			return err
 		}
-		return err
+		again, err := Open(l.env, dir, Options{})
+		if reads == 1 {
+			require.NoError(t, err)
+			require.NoError(t, again.Close())
+		} else {
+			require.ErrorIs(t, err, ErrEndMissing)
+		}
+		require.Greater(t, n, 2, "it was looked at again")
+		h.after = nil
+		require.Equal(t, whole, fileBytes(t, dir, 0))
+		requireAll(t, open(t, dir, Options{}), recs(0, 2, 10))
 	}
-	_, err := Open(l.env, dir, Options{})
-	require.ErrorIs(t, err, record.ErrChecksum)
-	require.Equal(t, 2, reads)
-	h.after = nil
-	require.Equal(t, whole, fileBytes(t, dir, 0))
-	requireAll(t, open(t, dir, Options{}), recs(0, 2, 10))
+}
+
+// A frame whose sync failed may be readable until its pages are evicted, and that may be while it is being recovered, between any two
+// calls: the log ends before it then, and opens. So it does when the disk had written some of its sectors.
+func TestFrameThatVanishesUnderRecovery(t *testing.T) { // LOG-24, LOG-25, LOG-09
+	for seed := range uint64(8) {
+		for _, size := range []int{10, 1200} {
+			vanished, evictions := 0, 0
+			for n := 0; ; n++ {
+				d := disk.New(disk.Adversarial)
+				s := newStory(t, d, Options{})
+				require.NoError(t, s.open())
+				require.NoError(t, s.commit(1, 700))
+				s.fault = failSyncVisibly(d, seed)
+				require.ErrorIs(t, s.commit(1, size), errDisk)
+				require.NoError(t, s.log.Close())
+				calls, evicted := 0, false
+				s.fault = func(op disk.Op) error {
+					if calls++; calls == n+1 {
+						evicted = true
+						d.Evict(op.Ino)
+						d.Evict(inoOf(t, d, fileName(0)))
+					}
+					return nil
+				}
+				s.state.at = fmt.Sprintf("evicted before call %d, seed %d", n, seed)
+				require.NoError(t, s.open(), s.state.at)
+				if !evicted {
+					break
+				}
+				evictions++
+				if len(s.state.confirmed) == 1 {
+					vanished++
+				}
+				s.fault = nil
+				s.next = 500
+				require.NoError(t, s.commit(2, 900), s.state.at)
+				s.state.at += ", committed again"
+				(&checker{t: t, limit: 20}).durable(s)
+				require.NoError(t, s.log.Close())
+			}
+			require.Greater(t, evictions, 5)
+			if seed == 0 { // the disk had written nothing of it
+				require.Greater(t, vanished, 3, "of %d", evictions)
+			}
+			require.Greater(t, evictions, vanished, "it is durable at last")
+		}
+	}
+}
+
+// failSyncVisibly makes syncs of segments fail that leave what was written readable. Before, the disk writes some of it, drawn from a
+// seed; nothing for 0.
+func failSyncVisibly(d *disk.Disk, seed uint64) disk.Hook {
+	return func(op disk.Op) error {
+		if op.Kind != disk.OpSync || !strings.HasSuffix(op.Path, fileSuffix) {
+			return nil
+		}
+		if seed > 0 {
+			d.Background(draws{rand.New(rand.NewPCG(seed, 0))})
+		}
+		d.SyncFails(op.Ino, true)
+		return errDisk
+	}
+}
+
+// draws is a disk.Chooser.
+type draws struct{ *rand.Rand }
+
+func (d draws) Choose(n int) int { return d.IntN(n) }
+
+func inoOf(t testing.TB, d *disk.Disk, name string) disk.Ino {
+	_, ino, err := d.Lookup(d.Root(), "p/"+name)
+	require.NoError(t, err)
+	return ino
 }

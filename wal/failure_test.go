@@ -360,3 +360,54 @@ func TestReaderMeetsDamage(t *testing.T) {
 	require.Equal(t, "two", string(p))
 	require.NoError(t, l.Close())
 }
+
+// INV-02; seed 29959: what a failed sync left in memory may go while the log is opened, after it was looked at and before it is written
+// again. The log ends before it then, and opens.
+func TestFrameThatVanishesUnderLoad(t *testing.T) {
+	for _, size := range []int{10, 1200} { // within a sector and over several
+		vanished := 0
+		for n := 1; ; n++ {
+			d := disk.New(disk.Adversarial)
+			r := newDiskRig(t, d)
+			l := r.open(Options{})
+			_, err := l.Append([]byte("acknowledged"))
+			require.NoError(t, err)
+			_, segment, err := d.Lookup(d.Root(), r.path+"/"+segmentName(1))
+			require.NoError(t, err)
+			r.hooks.before = func(o op) (int, error) {
+				if o.kind != "sync" {
+					return 0, nil
+				}
+				d.SyncFails(segment, true)
+				return 0, syscall.EIO
+			}
+			_, err = l.Append([]byte(strings.Repeat("x", size)))
+			require.ErrorIs(t, err, syscall.EIO)
+			r.hooks.before = nil
+			l.Close()
+
+			calls := 0
+			r.hooks.before = func(op) (int, error) {
+				if calls++; calls == n {
+					d.Evict(segment)
+				}
+				return 0, nil
+			}
+			l = r.open(Options{})
+			r.hooks.before = nil
+			if l.Next() == 2 {
+				vanished++
+			}
+			_, err = l.Append([]byte("later"))
+			require.NoError(t, err)
+			payloads, _ := readAll(t, l, 1)
+			require.Equal(t, "acknowledged", payloads[0])
+			require.Equal(t, "later", payloads[len(payloads)-1])
+			require.NoError(t, l.Close())
+			if calls < n {
+				break
+			}
+		}
+		require.Equal(t, 2, vanished, "it may go before each of the two calls that come before it is written")
+	}
+}
