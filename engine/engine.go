@@ -35,6 +35,7 @@ type Engine struct {
 	lock io.Closer
 
 	meta       metastore.Store
+	metaDir    vfs.Dir // of the engine's own metastore, else nil
 	wal        *wal.Log
 	committer  *committer.Committer
 	dispatcher *dispatcher
@@ -224,9 +225,7 @@ func (e *Engine) release() {
 	if e.committer != nil {
 		e.committer.Close()
 	}
-	if e.meta != nil {
-		e.closeMetastore()
-	}
+	e.closeMetastore()
 	e.releaseRoot()
 }
 

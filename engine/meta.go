@@ -16,11 +16,11 @@ func (e *Engine) Metastore() metastore.Store { return e.meta }
 func (e *Engine) openMetastore(mark *cleanmark.Mark) error {
 	fresh := false
 	if e.meta = e.opts.Metastore; e.meta == nil {
-		dir, err := e.root.OpenDir(metastoreDir)
-		if err != nil {
+		var err error
+		if e.metaDir, err = e.root.OpenDir(metastoreDir); err != nil {
 			return err
 		}
-		if e.meta, err = metastore.OpenLocal(e.env, dir); err != nil {
+		if e.meta, err = metastore.OpenLocal(e.env, e.metaDir); err != nil {
 			return err
 		}
 		l, local := e.meta.(*metastore.Local)
@@ -40,12 +40,18 @@ func (e *Engine) openMetastore(mark *cleanmark.Mark) error {
 	return e.clearTopics(fresh)
 }
 
-// closeMetastore closes the engine's own metastore.
-func (e *Engine) closeMetastore() error {
+// closeMetastore closes the engine's own metastore, if it was opened, and the directory of it.
+func (e *Engine) closeMetastore() (err error) {
 	if e.opts.Metastore != nil {
 		return nil
 	}
-	return e.meta.Close()
+	if e.meta != nil {
+		err = e.meta.Close()
+	}
+	if e.metaDir != nil {
+		err = errors.Join(err, e.metaDir.Close())
+	}
+	return err
 }
 
 // metaError says what an error of the metastore means to a caller of the engine. Errors about the leader are passed on.
