@@ -304,7 +304,13 @@ func (d *dir) Rename(source, target string) error {
 }
 
 func (d *dir) Remove(name string) error {
-	return d.named(OpRemove, name, func() error { return d.inner.Remove(name) })
+	return d.named(OpRemove, name, func() error {
+		err := d.inner.Remove(name)
+		if told := d.p.machine.OnRemove; err == nil && told != nil {
+			told(d.at(name))
+		}
+		return err
+	})
 }
 
 func (d *dir) Sync() error {

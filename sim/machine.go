@@ -49,6 +49,9 @@ func DefaultLatency() Latency {
 type Machine struct {
 	// OnCrash, when set, is told of every crash after it happened. It must not park.
 	OnCrash func(CrashKind, disk.Report)
+	// OnRemove, when set, is told of every file and directory that a process of the machine has removed, at the instant at which
+	// its name is gone. It must not park.
+	OnRemove func(path string)
 
 	w           *World
 	id          int

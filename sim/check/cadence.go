@@ -33,6 +33,7 @@ type out struct {
 	oldest   env.Instant // snapshot of the oldest window since
 	retry    bool        // the last writeout failed
 	doubt    bool        // a window failed, and whether anything of it was written is not told
+	tried    int         // number of ticks that had ended when it was written out last, or tried to; -1: never
 }
 
 // warning follows one that is given at most once a minute.
@@ -41,6 +42,13 @@ type warning struct {
 	last  env.Instant
 	owed  bool   // the event that comes next has to be it
 	not   string // why it may not come now
+}
+
+// held checks, when all is at rest, that no more descriptors are held than may be: one for a single use is closed by then (COM-33).
+func (n *Node) held() {
+	if handles := n.Machine.Disk().Held(committer.AheadFile); n.Files > 0 && handles > n.Files {
+		n.fail(model.Violate("INV-32", "all is at rest, and %d descriptors of %s are held, at most %d may be (COM-33)", handles, committer.AheadFile, n.Files))
+	}
 }
 
 // warnEvery is how often a warning may be given, at most (COM-55).
@@ -64,7 +72,7 @@ func (n *Node) seeCadence(v committer.Event) {
 			n.fail(model.Violate("COM-45", "the directory of %v is gone, and that is taken for an error to be tried again: %v", v.Key, v.Err))
 		}
 		if v.Err == nil {
-			c.outs[v.Key] = &out{}
+			c.outs[v.Key] = &out{tried: -1}
 		}
 	case committer.WindowWritten:
 		o := c.out(v.Key)
@@ -78,7 +86,7 @@ func (n *Node) seeCadence(v committer.Event) {
 		n.alone(v.Key, v.Start, v.End)
 		n.onItsTurn(v)
 		o := c.out(v.Key)
-		o.retry = v.Err != nil
+		o.retry, o.tried = v.Err != nil, c.ticks
 		if v.Err == nil {
 			o.unsynced, o.doubt = false, false
 		}
@@ -86,18 +94,45 @@ func (n *Node) seeCadence(v committer.Event) {
 		if c.out(v.Key).unsynced { // COM-34
 			n.fail(model.Violate("COM-34", "the descriptor of %v was closed, and its window is not durable", v.Key))
 		}
-	case committer.Forgotten:
-		delete(c.outs, v.Key)
+	case committer.Forgotten, committer.Stranded:
+		delete(c.outs, keyOf(v))
 	case committer.TickDone:
+		n.overdue(v)
 		c.ticks++
 		n.ticked(v)
+	}
+}
+
+func keyOf(v committer.Event) committer.Key {
+	if s, ok := v.(committer.Stranded); ok {
+		return s.Key
+	}
+	return v.(committer.Forgotten).Key
+}
+
+// overdue checks, at the end of a tick, that it wrote out what could not wait for its turn: what had waited for a whole interval when it
+// began (COM-05), and what the tick before had failed to write out (COM-16).
+func (n *Node) overdue(v committer.TickDone) {
+	c := &n.rhythm
+	for _, p := range n.order {
+		k := committer.Key{Topic: p.key.Topic, Partition: p.key.Partition}
+		o := c.outs[k]
+		if _, open := p.model.Committed(); o == nil || !open || p.gone || n.parts[p.key] != p || !o.unsynced || o.doubt || o.tried == c.ticks {
+			continue
+		}
+		if o.retry && o.tried < c.ticks {
+			n.failPart(p, model.Violate("COM-16", "a writeout failed, and the tick after it did not try again"))
+		}
+		if waited := v.Start.Sub(o.oldest); waited >= n.Interval {
+			n.failPart(p, model.Violate("COM-05", "a window had waited for %v when a tick began, which did not write it out; the interval is %v", waited, n.Interval))
+		}
 	}
 }
 
 func (c *cadence) out(k committer.Key) *out {
 	o := c.outs[k]
 	if o == nil {
-		o = &out{}
+		o = &out{tried: -1}
 		c.outs[k] = o
 	}
 	return o

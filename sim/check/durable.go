@@ -53,6 +53,9 @@ type walTail struct {
 type logTail struct {
 	end      int64 // bytes of the newest segment that are committed
 	poisoned bool  // it said that it takes no more commits until it is opened again
+	// Since then a commit, and a round of retention, was told to have failed.
+	refusedCommit, refusedRound bool
+	stamp                       int64 // commit time of the newest record, unix milliseconds; 0: not known
 }
 
 // claims holds what an event says against the disk.
@@ -68,6 +71,12 @@ func (n *Node) claims(v engine.Event) {
 		n.claimConsumer(v.Event)
 	case engine.Checkpointed:
 		n.claimStored(v.Seq)
+	case engine.DispatchFailed:
+		if !v.Gone {
+			n.opensAgain(v.Key, v.Err, func(t *logTail) *bool { return &t.refusedCommit })
+		}
+	case engine.RetentionFailed:
+		n.opensAgain(v.Key, v.Err, func(t *logTail) *bool { return &t.refusedRound })
 	case engine.Opened:
 		for _, name := range []string{topicsPath, ingressPath} {
 			n.claim("INV-02", "the engine is open", name, 0, 0)
@@ -210,6 +219,9 @@ func (n *Node) claimLog(p *part, v segment.Event) {
 	switch v := v.(type) {
 	case segment.Recovered:
 		tail = logTail{}
+		if v.Next > v.Oldest { // of a log without records nothing tells how new they were
+			tail.stamp = p.stamp
+		}
 		if p.logFile, tail.end = n.newest(p.directory(), logSuffix, uint64(v.Next)); p.logFile != "" {
 			n.claim("INV-04", "a partition log is open", p.logFile, 0, wholeFile)
 		}
@@ -219,6 +231,8 @@ func (n *Node) claimLog(p *part, v segment.Event) {
 		n.claim("INV-04", "a segment was begun", p.logFile, 0, 0)
 	case segment.Committed:
 		tail.end += v.Bytes
+		n.failPart(p, n.stampsRise(p, tail.stamp, v))
+		tail.stamp, p.stamp = v.StampMs, v.StampMs
 		if tail.poisoned {
 			n.failPart(p, model.Violate("INV-04", "offsets %d to %d were committed to a log that had said that it takes none (LOG-25)", v.Base, v.Next-1))
 		}
@@ -247,6 +261,75 @@ func (n *Node) claimCut(p *part, tail logTail, err error) {
 			n.failPart(p, model.Violate("INV-04", "a commit failed and left %s with %d bytes, %d of them committed (LOG-06)", p.logFile, info.Size, tail.end))
 		}
 	}
+}
+
+// opensAgain checks that a log which takes no more commits is opened again, from disk, before it is asked for another one (LOG-25).
+// told is where it is noted that the caller has learned so.
+func (n *Node) opensAgain(key engine.Key, err error, told func(*logTail) *bool) {
+	p := n.parts[key]
+	tail, known := n.tail.logs[p]
+	if p == nil || p.gone || !known || !tail.poisoned {
+		return
+	}
+	var poison *segment.PoisonedError
+	if errors.As(err, &poison) && *told(&tail) {
+		n.failPart(p, model.Violate("INV-04", "the log had failed, was not opened again, and was asked once more (LOG-25): %v", err))
+	}
+	*told(&tail) = true
+	n.tail.logs[p] = tail
+}
+
+// stampsRise checks that no record is stamped older than one before it, before being the commit time of the newest, 0 when that is not
+// known. Where frames rotted, or a power loss left garbage, the log may not know it either.
+func (n *Node) stampsRise(p *part, before int64, v segment.Committed) error {
+	if v.StampMs >= before || len(p.rotten) > 0 || len(p.garbage) > 0 || p.garbled || n.meddled[p.key] || n.Machine.Disk().Untrue() {
+		return nil
+	}
+	return model.Violate("INV-29", "offset %d is stamped %d, the one before it %d (Q-53)", v.Base, v.StampMs, before)
+}
+
+// Unlinked is told of each name that a process of the machine has removed. The file of a segment goes only when it is durable that the log
+// begins behind it, or nothing is: else a crash right now leaves a log whose oldest file is missing (RET-04).
+func (n *Node) Unlinked(path string) {
+	var base uint64
+	dir, name, _ := cutLast(path)
+	key, ok := partitionAt(dir)
+	if count, err := fmt.Sscanf(name, "%020d.log", &base); !ok || err != nil || count != 1 || name != fmt.Sprintf("%020d.log", base) {
+		return
+	}
+	p, d := n.parts[key], n.Machine.Disk()
+	if p == nil || p.gone || d.Untrue() {
+		return
+	}
+	b, there := d.DurableFile(dir + "/" + segment.BoundsFile)
+	oldest, found := int64(0), false
+	for i := range 2 {
+		if cell, err := segment.ParseBounds(b[min(i*segment.BoundsCellAt, len(b)):]); err == nil {
+			oldest, found = max(oldest, cell.Oldest), true
+		}
+	}
+	if there && found && oldest <= int64(base) {
+		n.failPart(p, model.Violate("INV-29", "%s was removed, and durably the log still begins at offset %d (RET-04)", name, oldest))
+	}
+}
+
+// cutLast splits a path before its last element.
+func cutLast(path string) (dir, name string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}
+
+// partitionAt returns the partition whose directory has a path.
+func partitionAt(dir string) (key engine.Key, ok bool) {
+	topic, name, ok := cutLast(dir)
+	if parent, base, _ := cutLast(topic); parent == topicsPath {
+		key.Topic = base
+	}
+	count, err := fmt.Sscanf(name, "p%05d", &key.Partition)
+	return key, ok && key.Topic != "" && err == nil && count == 1
 }
 
 // claimConsumer holds consumer state against COM-15, COM-23 and COM-29.
@@ -320,6 +403,9 @@ func (n *Node) claimMeta(what string) {
 // claimStopped checks what a graceful stop leaves.
 func (n *Node) claimStopped() {
 	n.allConfirmed()
+	if left := n.Machine.Disk().Held(""); left > 0 {
+		n.fail(model.Violate("INV-32", "the engine was stopped, and %d files and directories are still open", left))
+	}
 	n.claim("INV-10", "the engine was stopped", dataDir+"/clean", 0, wholeFile)
 	n.claim("INV-10", "the engine was stopped", pointPath, 0, wholeFile)
 }

@@ -40,7 +40,7 @@ type lifecycle struct {
 
 	altering map[string]*alteration // by name
 	absent   map[string]*absence    // by name
-	failed   map[engine.Key]int64   // true time when a commit failed that was not tried again since
+	failed   map[engine.Key]failure // commits that failed and were not stored since
 	messes   map[string]int64       // true time when a directory could not be removed last, by name
 
 	recordOf  map[uint64]topicKey // what accepted records of the ingress log are for
@@ -50,7 +50,7 @@ type lifecycle struct {
 func newLifecycle() lifecycle {
 	return lifecycle{
 		all: map[incKey]*part{}, next: map[engine.Key]*part{}, known: map[topicKey]*topicShadow{}, open: map[string]int{},
-		altering: map[string]*alteration{}, absent: map[string]*absence{}, messes: map[string]int64{}, failed: map[engine.Key]int64{},
+		altering: map[string]*alteration{}, absent: map[string]*absence{}, messes: map[string]int64{}, failed: map[engine.Key]failure{},
 		recordOf: map[uint64]topicKey{}, discarded: map[uint64]bool{},
 	}
 }
@@ -192,7 +192,7 @@ func (n *Node) vanished(s *topicShadow) {
 
 // forgive forgets failed commits of a topic that goes: they are not tried again.
 func (n *Node) forgive(name string) {
-	maps.DeleteFunc(n.cycle.failed, func(k engine.Key, _ int64) bool { return k.Topic == name })
+	maps.DeleteFunc(n.cycle.failed, func(k engine.Key, _ failure) bool { return k.Topic == name })
 }
 
 // absence is when a topic name last belonged to nobody.

@@ -23,6 +23,7 @@ type Config struct {
 	Interval time.Duration    // D
 	Tick     time.Duration    // bounds T, as the engine's WriteoutInterval does; 0: its default
 	Starve   time.Duration    // how long the scheduler may keep a runnable task from running
+	Files    int              // how many descriptors of consumer.ahead the engine may hold; 0: not checked
 	Messages *Messages        // of the whole world
 	Excused  func(error) bool // whether an error is that of a disk that fails in this life; nil: none is
 }
@@ -101,6 +102,7 @@ type part struct {
 	movedAt    int64          // true time, see moved
 	logClosed  bool
 	logFile    string // path of the newest segment, as far as is known
+	stamp      int64  // commit time of the newest record that was confirmed, unix milliseconds
 	openLogs   int    // in this life
 	stored     storage
 	passed     int // consumes that were answered from other partitions, one after the other, see Served

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"narad/committer"
 	"narad/engine"
 	"narad/sim/model"
 )
@@ -18,6 +19,9 @@ func (n *Node) seePromises(v engine.Event) {
 		n.tellsState(v)
 	case engine.Consumer:
 		n.seeCadence(v.Event)
+		if c, closed := v.Event.(committer.Closed); closed && c.Err != nil {
+			n.mayBeClean = false // what is on the disk is not all that there was
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"math"
 	"time"
 
 	"narad/engine"
@@ -77,31 +78,50 @@ func (n *Node) Waited(asked env.Instant, wait time.Duration, prompt bool) error 
 	return nil
 }
 
-// retries follows commits that failed: each is tried again within a second (WAL-27).
+// retries follows commits that failed: each is tried again, soon after the first time and within a second after many (WAL-27).
 func (n *Node) retries(v engine.Event) {
 	switch v := v.(type) {
 	case engine.Opened:
 		clear(n.cycle.failed)
 	case engine.DispatchFailed:
 		if !v.Gone {
-			n.cycle.failed[v.Key] = n.now()
+			n.cycle.failed[v.Key] = failure{n.now(), n.cycle.failed[v.Key].times + 1}
 		}
 	case engine.DestinationHung:
-		delete(n.cycle.failed, v.Key)
+		if f, failed := n.cycle.failed[v.Key]; failed { // it was tried again, and how that ends is open
+			n.cycle.failed[v.Key] = failure{never64, f.times}
+		}
 	case engine.Stored:
 		delete(n.cycle.failed, v.Key)
 	}
 }
 
+// failure is a commit that failed, and was not tried again as far as is known.
+type failure struct {
+	at    int64 // true time; never64: it was tried again
+	times int   // one after the other
+}
+
+const never64 = math.MaxInt64
+
+// How long a failed commit waits for its next try: at first, and at most, for twice as long each time.
+const (
+	retryFirst = 50 * time.Millisecond
+	retryMost  = time.Second
+)
+
+// pause is how long it waits.
+func (f failure) pause() time.Duration { return min(retryFirst<<min(f.times-1, 10), retryMost) }
+
 // Retried checks, when all is at rest, that no commit that failed waits for longer than it may.
 func (n *Node) Retried() {
 	for _, p := range n.order {
-		at, failed := n.cycle.failed[p.key]
-		if !failed || p.gone || n.parts[p.key] != p || n.World.Now() < n.pausedUntil.Add(5*time.Second) || !n.serving {
+		f, failed := n.cycle.failed[p.key]
+		if !failed || f.at == never64 || p.gone || n.parts[p.key] != p || n.World.Now() < n.pausedUntil.Add(5*time.Second) || !n.serving {
 			continue
 		}
-		if since := time.Duration(n.now() - at); since > 3*time.Second+n.slack() {
-			n.failPart(p, model.Violate("INV-31", "all is at rest, a commit failed %v ago and was not tried again (WAL-27)", since))
+		if since := time.Duration(n.now() - f.at); since > f.pause()+n.slack()+f.pause()/1_000_000*driftPPM {
+			n.failPart(p, model.Violate("INV-31", "all is at rest, a commit failed %v ago for the time number %d in a row and was not tried again (WAL-27)", since, f.times))
 		}
 	}
 }

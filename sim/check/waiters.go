@@ -124,6 +124,7 @@ func (n *Node) Quiet(monotonic env.Instant) {
 	n.Quiets++
 	n.Tidied()
 	n.Retried()
+	n.held()
 	for _, p := range n.order {
 		n.orphans(p, int64(monotonic))
 	}

@@ -222,6 +222,25 @@ func (d *Disk) Unlock(i Ino) {
 	delete(d.locks, i)
 }
 
+// Held counts the open handles to files with a last name, of any name for "", and, with that, to directories.
+func (d *Disk) Held(name string) (handles int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for ino, n := range d.holds { // order-free: sums
+		if name == "" || d.node(ino).name == name {
+			handles += n
+		}
+	}
+	return handles
+}
+
+// Untrue reports whether the disk has broken a rule: it lost a write, put one elsewhere, or a bit turned over.
+func (d *Disk) Untrue() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.untrue
+}
+
 // Generation counts the crashes of the machine. What an earlier generation opened is gone.
 func (d *Disk) Generation() uint64 {
 	d.mu.Lock()

@@ -61,13 +61,17 @@ func (r *run) addNode(name string) {
 		Loss:        r.plan.loss(),
 	})
 	n.check = check.New(check.Config{
-		World: r.w, Machine: n.m, Interval: r.plan.Interval, Tick: r.plan.Tick, Starve: starve(r.plan.Policy), Messages: r.messages,
+		World: r.w, Machine: n.m, Interval: r.plan.Interval, Tick: r.plan.Tick, Starve: starve(r.plan.Policy), Files: files(r.plan), Messages: r.messages,
 		Excused: func(err error) bool { return n.troubled && ioError(err) },
 	})
 	n.m.OnCrash = n.crashed
+	n.m.OnRemove = n.check.Unlinked
 	n.m.Mark(phaseDown)
 	r.nodes = append(r.nodes, n)
 }
+
+// files is how many descriptors of consumer.ahead an engine may hold.
+func files(p plan) int { return cmp.Or(p.Files, 64) }
 
 // rate draws how fast the clocks of a machine run.
 func (r *run) rate() int {
@@ -154,7 +158,7 @@ func (n *node) boot() {
 func (n *node) options(e *env.Env) engine.Options {
 	return engine.Options{
 		Env: e, Metastore: n.metastore(e), CommitInterval: n.run.plan.Interval, WriteoutInterval: n.run.plan.Tick, SegmentBytes: n.run.plan.Segment,
-		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: cmp.Or(n.run.plan.Files, 64), IdleAfter: n.run.plan.IdleAfter, Codec: n.run.plan.Codec, WALPreallocate: n.run.plan.Preallocate, Listener: n.run.watch.listen(n, n.check.Listen()),
+		WALSegmentBytes: n.run.plan.WALSegment, MaxConsumerFiles: files(n.run.plan), IdleAfter: n.run.plan.IdleAfter, Codec: n.run.plan.Codec, WALPreallocate: n.run.plan.Preallocate, Listener: n.run.watch.listen(n, n.check.Listen()),
 	}
 }
 
@@ -172,8 +176,11 @@ func (a answer) neverSent() bool { return a == unsent || a == omitted }
 
 // call makes a request to the node and waits for the answer until the deadline.
 func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)) answer {
-	e := n.run.e
+	e, number := n.run.e, noNumber
 	if name != "create topic" {
+		if !n.run.draining {
+			number = n.run.operations
+		}
 		if may := n.run.mayCall(name); may != answered {
 			return may
 		}
@@ -184,7 +191,7 @@ func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)
 		return unsent
 	}
 	n.run.requests++
-	seen := n.run.watch.call(n, name)
+	seen := n.run.watch.call(n, name, number)
 	n.calls++
 	n.calledAt = e.Now()
 	outcome := proc.Call(name, e.Now().Add(patience), func() {

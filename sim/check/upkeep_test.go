@@ -1,0 +1,171 @@
+package check
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"narad/committer"
+	"narad/engine"
+	"narad/env"
+	"narad/inflight"
+	"narad/segment"
+	"narad/sim"
+	"narad/sim/disk"
+	"narad/sim/model"
+)
+
+var errBroken = errors.New("EIO")
+
+func refusedCommit() engine.Event {
+	return engine.DispatchFailed{Key: key, Err: &segment.PoisonedError{Cause: errBroken}}
+}
+
+// windowed primes the partition of the tests and writes a window of it at the instant 0.
+func windowed() []engine.Event {
+	return []engine.Event{
+		stored(5), open(-1), engine.ConsumerSnapshot{Key: key, State: inflight.State{Committed: -1}},
+		consumer(committer.Primed{Key: ckey, Anchor: 1}), consumer(committer.WindowWritten{Key: ckey, Committed: -1}),
+	}
+}
+
+// aDirectory makes the directory of the partition of the tests, with bounds that say durably where the log begins; -1: without any.
+func aDirectory(t *testing.T, n *Node, oldest int64) (path string) {
+	root, err := disk.FS(n.Machine.Disk()).OpenRoot(dataDir, true)
+	require.NoError(t, err)
+	for _, name := range []string{"topics", "topics/t", "topics/t/p00000"} {
+		require.NoError(t, root.Mkdir(name))
+		dir, err := root.OpenDir(name)
+		require.NoError(t, err)
+		if name == "topics/t/p00000" && oldest >= 0 {
+			file, err := dir.Create(segment.BoundsFile)
+			require.NoError(t, err)
+			cell := make([]byte, segment.BoundsCellSize)
+			segment.PutBounds(cell, segment.Bounds{Oldest: oldest, End: 100})
+			_, err = file.WriteAt(cell, segment.BoundsCellAt)
+			require.NoError(t, err)
+			require.NoError(t, file.Sync())
+			require.NoError(t, file.Close())
+			require.NoError(t, dir.Sync())
+		}
+		require.NoError(t, dir.Close())
+	}
+	for _, name := range []string{"topics/t", "topics", "."} {
+		if dir, err := root.OpenDir(name); err == nil {
+			require.NoError(t, dir.Sync())
+			require.NoError(t, dir.Close())
+		}
+	}
+	require.NoError(t, root.Sync())
+	require.NoError(t, root.Close())
+	return topicsPath + "/t/p00000/"
+}
+
+// The engine repairs, tidies and lets go in time; each rule of that is seen to be broken.
+func TestUpkeepViolations(t *testing.T) {
+	type see = func(...engine.Event)
+	for name, c := range map[string]struct {
+		invariant string
+		feed      func(w *sim.World, n *Node, see see)
+	}{
+		"a log that failed is not opened again for a commit": {"INV-04", func(_ *sim.World, _ *Node, see see) { // LOG-25
+			see(logged(segment.Recovered{}), logged(segment.Poisoned{}), engine.DispatchFailed{Key: key, Err: errBroken}, refusedCommit())
+		}},
+		"nor for retention": {"INV-04", func(_ *sim.World, _ *Node, see see) { // LOG-25
+			failed := engine.RetentionFailed{Key: key, Err: &segment.PoisonedError{Cause: errBroken}}
+			see(logged(segment.Recovered{}), logged(segment.Poisoned{}), failed, failed)
+		}},
+		"a record is older than the one before it": {"INV-29", func(_ *sim.World, _ *Node, see see) {
+			see(logged(segment.Committed{Next: 1, StampMs: 100}), logged(segment.Committed{Base: 1, Next: 2, StampMs: 99}))
+		}},
+		"also after the log was opened again": {"INV-29", func(_ *sim.World, _ *Node, see see) {
+			see(logged(segment.Committed{Next: 1, StampMs: 100}), logged(segment.Closed{Next: 1}), logged(segment.Recovered{Next: 1}),
+				logged(segment.Committed{Base: 1, Next: 2, StampMs: 99}))
+		}},
+		"a segment is removed before it is durable that the log begins behind it": {"INV-29", func(_ *sim.World, n *Node, _ see) { // RET-04
+			n.Unlinked(aDirectory(t, n, 7) + "00000000000000000007.log")
+		}},
+		"more descriptors than may be": {"INV-32", func(w *sim.World, n *Node, _ see) { // COM-33
+			aDirectory(t, n, -1)
+			root, err := disk.FS(n.Machine.Disk()).OpenRoot(dataDir, false)
+			require.NoError(t, err)
+			n.Files = 1
+			for _, name := range []string{"topics/t", "topics/t/p00000"} {
+				dir, err := root.OpenDir(name)
+				require.NoError(t, err)
+				_, err = dir.Create(committer.AheadFile)
+				require.NoError(t, err)
+			}
+			n.Quiet(w.Now())
+		}},
+		"a stop leaves a directory open": {"INV-32", func(_ *sim.World, n *Node, _ see) {
+			_, err := disk.FS(n.Machine.Disk()).OpenRoot(dataDir, true)
+			require.NoError(t, err)
+			n.Closing()
+			n.Stopped()
+		}},
+		"a writeout that failed is not tried again": {"COM-16", func(_ *sim.World, _ *Node, see see) {
+			see(windowed()...)
+			see(consumer(committer.WrittenOut{Key: ckey, Err: errBroken}), consumer(committer.TickDone{}), consumer(committer.TickDone{}))
+		}},
+		"a window waits for longer than an interval": {"COM-05", func(_ *sim.World, _ *Node, see see) {
+			see(windowed()...)
+			see(consumer(committer.TickDone{Start: env.Instant(time.Second)}))
+		}},
+		"a stop that failed counts as graceful": {"REC-07", func(_ *sim.World, n *Node, see see) {
+			n.Closing()
+			see(consumer(committer.Closed{Err: errBroken}))
+			n.Crashed(sim.ProcessCrash, disk.Report{})
+			n.Listen()(engine.Opened{Clean: true})
+		}},
+		"a commit that failed once waits too long": {"INV-31", func(w *sim.World, n *Node, see see) { // WAL-27
+			see(found, engine.Opened{}, engine.DispatchFailed{Key: key}, engine.Stored{Key: key}, engine.DispatchFailed{Key: key})
+			w.Env().Sleep(60 * time.Millisecond)
+			n.Quiet(w.Now())
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := watched(t, c.feed)
+			var v *model.Violation
+			require.True(t, errors.As(err, &v), "nothing was noticed: %v", err)
+			require.Equal(t, c.invariant, v.Invariant, v.Detail)
+		})
+	}
+}
+
+// What looks like it and is right.
+func TestUpkeepIsAllowed(t *testing.T) {
+	require.NoError(t, watched(t, func(w *sim.World, n *Node, see func(...engine.Event)) {
+		see(found, engine.Opened{})
+		// a log that fails each time it was opened
+		for range 2 {
+			see(logged(segment.Recovered{}), logged(segment.Poisoned{}), engine.DispatchFailed{Key: key, Err: errBroken}, logged(segment.Closed{}))
+		}
+		// its second failure in a row, for longer than after the first
+		w.Env().Sleep(60 * time.Millisecond)
+		n.Quiet(w.Now())
+		see(engine.Stored{Key: key})
+		// a clock that stands still, and a log that lost all that was stamped
+		see(logged(segment.Recovered{}), logged(segment.Committed{Next: 5, StampMs: 100}), logged(segment.Committed{Base: 5, Next: 6, StampMs: 100}))
+		see(logged(segment.Recovered{Oldest: 6, Next: 6}), logged(segment.Committed{Base: 6, Next: 7, StampMs: 50}))
+		// removals of what is below the bounds, or not a segment's file
+		dir := aDirectory(t, n, 7)
+		for _, name := range []string{"00000000000000000003.log", "00000000000000000007.log.tmp", "00000000000000000007.idx", "bounds"} {
+			n.Unlinked(dir + name)
+		}
+		n.Unlinked(topicsPath + "/t.stale-1/p00000/00000000000000000007.log")
+	}))
+	require.NoError(t, watched(t, func(_ *sim.World, n *Node, see func(...engine.Event)) {
+		aDirectory(t, n, -1)
+		n.Closing()
+		n.Stopped()
+	}))
+	require.NoError(t, watched(t, func(_ *sim.World, n *Node, see func(...engine.Event)) {
+		n.Unlinked(aDirectory(t, n, -1) + "00000000000000000007.log") // nothing says where the log begins
+		see(windowed()...)
+		see(consumer(committer.WrittenOut{Key: ckey, Err: errBroken}), consumer(committer.TickDone{}), consumer(committer.WrittenOut{Key: ckey, Err: errBroken}))
+		see(consumer(committer.TickDone{Start: env.Instant(2 * time.Second)})) // that one was tried in the tick
+	}))
+}
