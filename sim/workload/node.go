@@ -176,11 +176,8 @@ func (a answer) neverSent() bool { return a == unsent || a == omitted }
 
 // call makes a request to the node and waits for the answer until the deadline.
 func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)) answer {
-	e, number := n.run.e, noNumber
+	e := n.run.e
 	if name != "create topic" {
-		if !n.run.draining {
-			number = n.run.operations
-		}
 		if may := n.run.mayCall(name); may != answered {
 			return may
 		}
@@ -191,7 +188,7 @@ func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)
 		return unsent
 	}
 	n.run.requests++
-	seen := n.run.watch.call(n, name, number)
+	seen := n.run.watch.call(n, name)
 	n.calls++
 	n.calledAt = e.Now()
 	outcome := proc.Call(name, e.Now().Add(patience), func() {
