@@ -16,6 +16,15 @@ func show(c workload.Case, a failureFlags) error {
 	o := c.Options()
 	o.Watch = &workload.Watch{Until: a.until}
 	r := story.Record(c, o)
+	r.PlanFile = a.plan
+	if a.shrink {
+		r.PlanFile = planPath(c, a)
+	}
+	if a.until == 0 {
+		if err := r.Explore(); err != nil {
+			return err
+		}
+	}
 	if a.until != 0 {
 		fmt.Print(r.State)
 	}

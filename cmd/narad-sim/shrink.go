@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,7 @@ func shrinkCase(c *workload.Case, a failureFlags) error {
 		return err
 	}
 	small.Commit = commit()
-	path := a.out
-	if path == "" {
-		path = fmt.Sprintf("seed-%d.json", small.Seed)
-	}
+	path := planPath(small, a)
 	if err := writeCase(small, path); err != nil {
 		return err
 	}
@@ -45,6 +43,11 @@ func shrinkCase(c *workload.Case, a failureFlags) error {
 	fmt.Printf("\n%d worlds run in %v, %d of them smaller than the one before; %s\n", found.Runs, found.Elapsed.Round(time.Millisecond), found.Accepted, end)
 	fmt.Printf("still fails: %v\nwritten to %s; repeat it with\n  narad-sim -plan %s\n", after.Err, path, path)
 	return nil
+}
+
+// planPath is the file that the plan is written to.
+func planPath(c workload.Case, a failureFlags) string {
+	return cmp.Or(a.out, fmt.Sprintf("seed-%d.json", c.Seed))
 }
 
 func recording(c workload.Case) workload.Options {

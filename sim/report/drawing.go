@@ -9,8 +9,8 @@ import (
 	"narad/committer"
 	"narad/engine"
 	"narad/env"
-	"narad/segment"
 	"narad/sim"
+	"narad/sim/workload"
 )
 
 // drawing is what the page draws. Its field names are those of the script in page.html. Times are seconds.
@@ -47,6 +47,7 @@ type item struct {
 	To   float64 `json:"b"`
 	Kind string  `json:"k"`
 	Text string  `json:"x"`
+	Name string  `json:"l,omitempty"` // what to write into a span, if not Text
 }
 
 // partDoc is the chart of one partition.
@@ -99,29 +100,31 @@ func (r *Recording) draw(f Focus, story []Entry) drawing {
 		}
 	}
 	d.Parts = r.partitions(f)
-	d.dropNode()
+	r.dropNode(&d)
 	return d
 }
 
 // dropNode shortens the names of lanes when there is only one node.
-func (d *drawing) dropNode() {
-	node := ""
-	for _, p := range d.Parts {
-		name, _, _ := strings.Cut(p.Name, " ")
-		if node != "" && name != node {
-			return
-		}
-		node = name
+func (r *Recording) dropNode(d *drawing) {
+	nodes := map[string]bool{}
+	for _, e := range r.Events {
+		nodes[e.Node] = true
 	}
-	for _, g := range d.Groups {
-		for _, l := range g.Lanes {
-			l.Name = strings.TrimPrefix(l.Name, node+" ")
+	if len(nodes) != 1 {
+		return
+	}
+	for node := range nodes { // order-free: there is one
+		for _, g := range d.Groups {
+			for _, l := range g.Lanes {
+				l.Name = strings.TrimPrefix(l.Name, node+" ")
+			}
 		}
 	}
 }
 
-// window is what the page shows first: the story of a failure, otherwise everything.
+// window is what the page shows first: the story of a failure but for the start of the node, otherwise everything.
 func window(end float64, story []Entry) (from, to float64) {
+	story = story[max(0, slices.IndexFunc(story, func(e Entry) bool { return !e.minor })):]
 	if len(story) < 2 {
 		return 0, end
 	}
@@ -222,13 +225,13 @@ func (r *Recording) lives() []*lane {
 	last := map[string]change{}
 	for _, c := range changes {
 		if p, ok := last[c.node]; ok {
-			s.add(c.node, item{seconds(p.at), seconds(c.at), p.to, c.node + " " + p.to})
+			s.add(c.node, item{seconds(p.at), seconds(c.at), p.to, c.node + " " + p.to, p.to})
 		}
 		last[c.node] = c
 	}
 	for _, p := range changes {
 		if last[p.node] == p {
-			s.add(p.node, item{seconds(p.at), seconds(r.End), p.to, p.node + " " + p.to})
+			s.add(p.node, item{seconds(p.at), seconds(r.End), p.to, p.node + " " + p.to, p.to})
 		}
 	}
 	s.sorted()
@@ -237,16 +240,16 @@ func (r *Recording) lives() []*lane {
 		if c.Kind == sim.PowerFailure {
 			kind = "power"
 		}
-		s.add("crashes", item{seconds(c.At), seconds(c.At), kind, c.Node + ": " + crashWords(c)})
+		s.add("crashes", item{seconds(c.At), seconds(c.At), kind, c.Node + ": " + crashWords(c), ""})
 	}
 	for _, l := range r.Lines {
-		if i, ok := otherFault(l); ok {
+		if i, ok := otherFault(l); ok && !brief(l.Text) {
 			s.add("other faults", i)
 		}
 	}
 	for _, c := range r.Disk {
 		if c.Span() >= stallFrom {
-			s.add("other faults", item{seconds(c.Start), seconds(c.End), "stall", fmt.Sprintf("the disk stalls %v %s for %v", c.Op, c.Path, c.Span())})
+			s.add("other faults", item{seconds(c.Start), seconds(c.End), "stall", fmt.Sprintf("the disk stalls %v %s for %v", c.Op, c.Path, c.Span()), ""})
 		}
 	}
 	return s.lanes
@@ -265,7 +268,7 @@ func otherFault(l Line) (item, bool) {
 	if kind == "" {
 		return item{}, false
 	}
-	i := item{seconds(l.At), seconds(l.At), kind, l.Text}
+	i := item{seconds(l.At), seconds(l.At), kind, l.Text, ""}
 	if _, length, ok := strings.Cut(l.Text, " for "); ok && kind != "fault" {
 		if d, err := time.ParseDuration(length); err == nil {
 			i.To += d.Seconds()
@@ -279,10 +282,10 @@ func (r *Recording) clients() []*lane {
 	told := map[int64][]string{} // what the engine said in the task that served a call
 	for _, e := range r.Events {
 		id := e.Task.ID()
-		switch v := e.Event.Event.(type) {
+		switch e.Event.Event.(type) {
 		case engine.Accepted, engine.Delivered, engine.Settled, engine.HandleRefused, engine.LeaseExtended, engine.LeaseEnded:
 			if len(told[id]) < 20 {
-				told[id] = append(told[id], words(v))
+				told[id] = append(told[id], e.words())
 			}
 		}
 	}
@@ -305,19 +308,27 @@ func (r *Recording) clients() []*lane {
 			text += "\nnothing was handed out"
 			kind = "empty"
 		}
-		s.add(strings.TrimPrefix(c.Client, "world/"), item{seconds(c.Start), seconds(c.End), kind, text})
+		s.add(clientName(c.Client), item{seconds(c.Start), seconds(c.End), kind, text, callName(c)})
 	}
 	return s.sorted()
+}
+
+// callName is what a call is called in its span.
+func callName(c workload.Call) string {
+	if len(c.Messages) == 0 {
+		return c.Name
+	}
+	return fmt.Sprintf("%s m%d", c.Name, c.Messages[0])
 }
 
 // tasks draws what each kind of task of an engine told, and its file calls.
 func (r *Recording) tasks() []*lane {
 	var s laneSet
 	for _, e := range r.Events {
-		s.add(e.Node+" "+role(r.names[e.Task.ID()]), item{seconds(e.At), seconds(e.At), eventKind(e.Event.Event), words(e.Event.Event)})
+		s.add(e.Node+" "+role(r.names[e.Task.ID()]), item{seconds(e.At), seconds(e.At), eventKind(e.Event.Event), e.words(), ""})
 	}
 	for _, c := range r.Disk {
-		s.add(c.Machine+" "+role(c.Who), item{seconds(c.Start), seconds(c.End), diskKind(c.Op), diskWords(c)})
+		s.add(c.Machine+" "+role(c.Who), item{seconds(c.Start), seconds(c.End), diskKind(c.Op), diskWords(c), ""})
 	}
 	return s.sorted()
 }
@@ -361,14 +372,25 @@ func diskKind(op sim.Op) string {
 }
 
 func diskWords(c DiskCall) string {
-	return fmt.Sprintf("%v %s %s, %v", c.Op, strings.TrimPrefix(c.Path, "data/"), c.Text, c.Span())
+	what := c.Op.String()
+	if c.Op == sim.OpSyncDir {
+		what = "sync of the directory"
+	}
+	text := fmt.Sprintf("%s %s", what, strings.TrimPrefix(c.Path, "data/"))
+	if c.Text != "ok" {
+		text += " " + c.Text
+	}
+	if c.Span() > 0 {
+		text += fmt.Sprintf(", %v", c.Span())
+	}
+	return text
 }
 
 // files draws the calls on each kind of file.
 func (r *Recording) files() []*lane {
 	var s laneSet
 	for _, c := range r.Disk {
-		s.add(c.Machine+" "+fileClass(c.Path), item{seconds(c.Start), seconds(c.End), diskKind(c.Op), diskWords(c) + "\nby " + c.Who})
+		s.add(c.Machine+" "+fileClass(c.Path), item{seconds(c.Start), seconds(c.End), diskKind(c.Op), diskWords(c) + "\nby " + c.Who, ""})
 	}
 	return s.sorted()
 }
@@ -490,11 +512,8 @@ func (b *charts) see(e Event) {
 	switch v := e.Event.Event.(type) {
 	case engine.Log:
 		c := b.of(e.Node, v.Key.Topic, v.Key.Partition)
-		switch l := v.Event.(type) {
-		case segment.Recovered:
-			c.step(&c.HW, at, l.Next)
-		case segment.Committed:
-			c.step(&c.HW, at, l.Next)
+		if hw, ok := highWatermark(v); ok {
+			c.step(&c.HW, at, hw)
 		}
 	case engine.ShardOpened:
 		c := b.of(e.Node, v.Key.Topic, v.Key.Partition)
@@ -553,20 +572,20 @@ func (b *charts) consumer(e Event, v committer.Event, at float64) {
 		if v.Err == nil {
 			c.setAnchor(v.Anchor, at)
 		}
-		c.Slots[max(v.Anchor, 0)].Items = append(c.Slots[max(v.Anchor, 0)].Items, item{at, at, "prime", consumerWords(v)})
+		c.Slots[max(v.Anchor, 0)].Items = append(c.Slots[max(v.Anchor, 0)].Items, item{at, at, "prime", consumerWords(v), ""})
 	case committer.WindowWritten:
 		c := b.of(e.Node, v.Key.Topic, v.Key.Partition)
 		kind := "window"
 		if v.Slot == c.anchor {
 			kind = "bad" // over the anchor
 		}
-		c.Slots[v.Slot&1].Items = append(c.Slots[v.Slot&1].Items, item{at, at, kind, fmt.Sprintf("#%d F%d\n%s", v.Sequence, v.Committed, consumerWords(v))})
+		c.Slots[v.Slot&1].Items = append(c.Slots[v.Slot&1].Items, item{at, at, kind, fmt.Sprintf("#%d F%d\n%s", v.Sequence, v.Committed, consumerWords(v)), ""})
 	case committer.WrittenOut:
 		c := b.of(e.Node, v.Key.Topic, v.Key.Partition)
 		if v.Err == nil {
 			c.setAnchor(v.Slot, at)
 		}
-		c.Slots[v.Slot&1].Items = append(c.Slots[v.Slot&1].Items, item{at, at, "writeout", fmt.Sprintf("#%d F%d\n%s", v.Sequence, v.Committed, consumerWords(v))})
+		c.Slots[v.Slot&1].Items = append(c.Slots[v.Slot&1].Items, item{at, at, "writeout", fmt.Sprintf("#%d F%d\n%s", v.Sequence, v.Committed, consumerWords(v)), ""})
 	}
 }
 
@@ -577,7 +596,7 @@ func (c *chart) setAnchor(slot int, at float64) {
 	}
 	if c.anchor >= 0 {
 		l := c.Slots[c.anchor&1]
-		l.Items = append(l.Items, item{c.since, at, "anchor", fmt.Sprintf("slot %d is the anchor: the newest state that is durable", c.anchor)})
+		l.Items = append(l.Items, item{c.since, at, "anchor", fmt.Sprintf("slot %d is the anchor: the newest state that is durable", c.anchor), ""})
 	}
 	c.anchor, c.since = slot, at
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"narad/engine"
 	"narad/sim"
@@ -21,11 +22,18 @@ type Focus struct {
 	Offsets   []int64
 	Seqs      []uint64 // of the ingress log
 	Messages  []int
+	Files     []string // below the root of the disk
+
+	wide bool // all offsets of the partition are told, because there are few
 }
 
 var (
 	aboutNode   = regexp.MustCompile(`\b(n\d+)\b`)
+	aboutWhere  = regexp.MustCompile(`\bn\d+ ([\w.-]+)/(\d+): `) // how a check that looks at one partition begins
 	aboutPart   = regexp.MustCompile(`\b(topic[\w.-]*)/(\d+)\b`)
+	aboutFile   = regexp.MustCompile(`\bdata/[\w./-]*\w`)
+	aboutDir    = regexp.MustCompile(`^data/topics/([\w.-]+)/p(\d+)(?:/|$)`)
+	aboutHole   = regexp.MustCompile(`the frontier is (-?\d+), expected (-?\d+)`)
 	aboutOffset = regexp.MustCompile(`\b(?:offset|ack of|acked-ahead offset|hole is) (\d+)`)
 	aboutSeq    = regexp.MustCompile(`\b(?:record|records up to|passes record) (\d+)`)
 	aboutMsg    = regexp.MustCompile(`\bmessage (\d+)`)
@@ -49,7 +57,25 @@ func (r *Recording) Focus() Focus {
 	}
 	slices.Sort(f.Offsets)
 	slices.Sort(f.Seqs)
+	f.wide = r.small(f)
 	return f
+}
+
+// wideMax is how many events of the other offsets of a partition may be told beside those of the failure.
+const wideMax = 60
+
+// small reports whether so little happened in the partition of the failure that all of it can be told.
+func (r *Recording) small(f Focus) bool {
+	if f.Key.Topic == "" || f.whole() {
+		return false
+	}
+	n := 0
+	for _, e := range r.Events {
+		if key, _, ok := about(e.Event.Event); ok && key == f.Key {
+			n++
+		}
+	}
+	return n <= wideMax
 }
 
 func (f *Focus) read(err error) {
@@ -59,6 +85,9 @@ func (f *Focus) read(err error) {
 	switch {
 	case errors.As(err, &v):
 		f.Invariant, f.Detail, f.Demand = v.Invariant, v.Detail, demands[v.Invariant]
+		if strings.Contains(v.Detail, lifeCycle) {
+			f.Demand = demands[lifeCycle]
+		}
 	case errors.As(err, &crash):
 		f.Invariant, f.Detail, f.Demand = "panic", text, "No task of the engine panics."
 	default:
@@ -67,8 +96,13 @@ func (f *Focus) read(err error) {
 	if s := aboutNode.FindStringSubmatch(text); s != nil {
 		f.Node = s[1]
 	}
-	if s := aboutPart.FindStringSubmatch(text); s != nil {
-		f.Key = engine.Key{Topic: s[1], Partition: int32(number(s[2]))}
+	f.Files = aboutFile.FindAllString(text, filesMax)
+	for _, file := range f.Files {
+		f.keyOf(aboutDir.FindStringSubmatch(file))
+	}
+	f.keyOf(aboutWhere.FindStringSubmatch(text))
+	if f.Key.Topic == "" {
+		f.keyOf(aboutPart.FindStringSubmatch(text))
 	}
 	if s := aboutPlace.FindStringSubmatch(text); s != nil {
 		f.Node, f.Key = s[1], engine.Key{Topic: s[2], Partition: int32(number(s[3]))}
@@ -77,8 +111,29 @@ func (f *Focus) read(err error) {
 	for _, s := range aboutOffset.FindAllStringSubmatch(text, 2) {
 		f.addOffset(number(s[1]))
 	}
+	if s := aboutHole.FindStringSubmatch(text); s != nil {
+		f.addHole(number(s[1]), number(s[2]))
+	}
 	for _, s := range aboutSeq.FindAllStringSubmatch(text, 2) {
 		f.addSeq(uint64(number(s[1])))
+	}
+}
+
+// keyOf takes the partition that a match names, if it is one.
+func (f *Focus) keyOf(match []string) {
+	if match != nil {
+		f.Key = engine.Key{Topic: match[1], Partition: int32(number(match[2]))}
+	}
+}
+
+// holeMax bounds how many offsets between two frontiers are looked at.
+const holeMax = 8
+
+// addHole adds the offsets between the frontier that there is and the one that was expected: one of them is the hole.
+func (f *Focus) addHole(is, expected int64) {
+	low, high := min(is, expected), max(is, expected)
+	for o := low + 1; o <= min(high, low+holeMax); o++ {
+		f.addOffset(o)
 	}
 }
 

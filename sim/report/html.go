@@ -1,15 +1,20 @@
 package report
 
 import (
+	"bytes"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"narad/env"
+	"narad/sim/workload"
 )
 
 //go:embed page.html
@@ -28,23 +33,25 @@ type page struct {
 	About     string
 	Lead      string // of the detail: its first line
 	Rest      string // and the others
+	Expected  string
+	Missing   string
 	Summary   string
+	Decisive  string
+	Needed    *Needed
+	NeedText  string
 	Reproduce string
+	PlanName  string // of the file that Reproduce reads, "" when it needs none
+	PlanData  template.URL
 	Facts     [][2]string
-	Story     []row
+	Steps     []step
+	Sequence  sequence
+	Decisions []step
+	EndAt     string
 	Crashes   []crashRow
 	Copies    []copyPage
 	State     string
 	Data      template.JS
 	Script    template.JS
-}
-
-type row struct {
-	At   string
-	Raw  float64
-	Who  string
-	Kind string
-	Text string
 }
 
 type crashRow struct {
@@ -72,15 +79,32 @@ func (r *Recording) HTML(w io.Writer) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	p := page{
-		Failed: r.Result.Err != nil, Focus: f, About: f.String(), State: r.State, Reproduce: r.reproduce(),
+		Failed: r.Result.Err != nil, Focus: f, About: f.String(), State: r.State, Decisive: r.decisive(), Needed: r.Needed,
 		Data: template.JS(data), Script: template.JS(pageJS), Facts: r.facts(), Summary: r.summary(),
 	}
 	p.Title = "no violation"
 	if p.Failed {
+		p.Expected, p.Missing = r.expected(f), r.missing(f)
 		p.Title = f.Invariant
 		p.Lead, p.Rest, _ = strings.Cut(f.Detail, "\n")
+		p.Rest = inSeconds(p.Rest)
 	}
-	p.Story = rows(story)
+	p.Reproduce, p.PlanName = r.reproduce()
+	if p.PlanName != "" {
+		plan, err := r.planFile()
+		if err != nil {
+			return err
+		}
+		p.PlanData = template.URL("data:application/json;base64," + base64.StdEncoding.EncodeToString(plan))
+	}
+	steps := r.sequencer(f)
+	p.Steps, p.Sequence, p.NeedText = steps.steps(story), r.sequence(f, story), r.neededWords()
+	p.EndAt = clock(r.End)
+	if r.Needed != nil {
+		for _, d := range r.Needed.Others {
+			p.Decisions = append(p.Decisions, step{At: clock(env.Instant(d.At)), Raw: d.At.Seconds(), Text: decisionWords(d)})
+		}
+	}
 	for _, c := range r.Crashes {
 		p.Crashes = append(p.Crashes, crashRow{clock(c.At), c.Node, c.Kind.String(), crashWords(c), c.Life})
 	}
@@ -92,26 +116,56 @@ func (r *Recording) HTML(w io.Writer) error {
 	return pageTemplate.Execute(w, p)
 }
 
-func rows(story []Entry) (list []row) {
-	for i, e := range story {
-		if n := len(story) - storyMax; n > 0 && i >= storyMax/2 && i < storyMax/2+n {
-			if i == storyMax/2 {
-				list = append(list, row{At: "…", Kind: "engine", Text: fmt.Sprintf("%d more", n)})
-			}
-			continue
-		}
-		list = append(list, row{clock(e.At), seconds(e.At), e.Who, e.Kind, e.Text})
-	}
-	return list
+var nanoseconds = regexp.MustCompile(`\b(\d+) … (\d+)\b`)
+
+// inSeconds rewrites the spans of a history, which are in nanoseconds.
+func inSeconds(text string) string {
+	return nanoseconds.ReplaceAllStringFunc(text, func(span string) string {
+		m := nanoseconds.FindStringSubmatch(span)
+		return fmt.Sprintf("%12s … %12s s", clock(env.Instant(number(m[1]))), clock(env.Instant(number(m[2]))))
+	})
 }
 
 func clock(at env.Instant) string { return fmt.Sprintf("%.6f", seconds(at)) }
 
-func (r *Recording) reproduce() string {
+// reproduce returns the line that repeats the world, and the name of the plan file that it reads: "" when the seed is enough.
+func (r *Recording) reproduce() (line, plan string) {
 	if r.Case.Choices == nil {
-		return fmt.Sprintf("go run ./cmd/narad-sim -seed %d", r.Case.Seed)
+		line = fmt.Sprintf("go run ./cmd/narad-sim -seed %d", r.Case.Seed)
+		if r.Case.Profile != workload.NodeProfile {
+			line += " -profile " + string(r.Case.Profile)
+		}
+		return line, ""
 	}
-	return "go run ./cmd/narad-sim -plan FILE.json"
+	plan = fmt.Sprintf("seed-%d.json", r.Case.Seed)
+	if r.PlanFile != "" {
+		plan = r.PlanFile
+	}
+	return "go run ./cmd/narad-sim -plan " + plan, filepath.Base(plan)
+}
+
+// planFile returns the plan as narad-sim writes it.
+func (r *Recording) planFile() ([]byte, error) {
+	var b bytes.Buffer
+	err := r.Case.Write(&b)
+	return b.Bytes(), err
+}
+
+// neededWords says which calls the failure needs.
+func (r *Recording) neededWords() string {
+	n := r.Needed
+	if n == nil || len(n.Calls) == 0 {
+		return ""
+	}
+	all := "client call"
+	switch needed := n.neededCalls(); {
+	case needed == len(n.Calls) && needed == 1:
+		return "The one " + all + " of the traffic is needed: the world was run again without it."
+	case needed == len(n.Calls):
+		return fmt.Sprintf("Each of the %d %ss of the traffic is needed: the world was run again without each.", needed, all)
+	default:
+		return fmt.Sprintf("Of %s of the traffic %d are needed: the world was run again without each.", plural(len(n.Calls), all), needed)
+	}
 }
 
 // summary says in a sentence how large the world is.

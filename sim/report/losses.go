@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,6 +56,46 @@ func (r *Recording) unsynced(machine, lost string) string {
 		}
 	}
 	return ""
+}
+
+// expected says what the failed check demands. One that asked the disk demands the same under any name.
+func (r *Recording) expected(f Focus) string {
+	if r.claimed() {
+		return "What the engine says to be safe survives a loss of power at that very instant. " + f.Demand
+	}
+	return f.Demand
+}
+
+var (
+	lostName  = regexp.MustCompile(`: the name (\S+) in (\S+)`)
+	lostBytes = regexp.MustCompile(`: (sector \d+|the size \d+) of `)
+	mayReturn = regexp.MustCompile(`could bring back (\S+)`)
+)
+
+// missing says what was not done, when the check asked the disk what it could lose: which call there was no sync after. "" when that is
+// not known.
+func (r *Recording) missing(f Focus) string {
+	if !r.claimed() || len(f.Files) == 0 {
+		return ""
+	}
+	text, file := r.Result.Err.Error(), f.Files[0]
+	lost := " has"
+	switch name := lostName.FindStringSubmatch(text); {
+	case name != nil:
+		lost = " is gone"
+		if at := strings.LastIndex(file, "/"+name[1]); at >= 0 {
+			file = file[:at+1+len(name[1])] // a directory on the way, perhaps
+		}
+	case mayReturn.MatchString(text):
+		lost = " is back"
+	case !lostBytes.MatchString(text):
+		return ""
+	}
+	why := r.unsynced(f.Node, strings.TrimPrefix(file, "data/")+lost)
+	if why == "" {
+		return ""
+	}
+	return strings.TrimPrefix(file, "data/") + " was " + strings.TrimSuffix(strings.TrimPrefix(why, " ("), ")") + "."
 }
 
 // contentOf is a file of a disk.

@@ -16,7 +16,14 @@
     ["leases", [["acked", "ended by ack"], "expired", "given up", ["crashed", "lost in a crash"], ["live", "alive at the end"], ["overdue", "past its expiry"]]],
     ["node", ["serving", "recovering", "down", ["crash", "process crash"], ["power", "power loss"], "pause", "starve", ["stall", "disk stall"]]]
   ];
-  var INK = "#1c2430", SOFT = "#5b6675", LINE = "#e3e7eb", GUTTER = 210, ROW = 17;
+  var INK, SOFT, LINE, BAND, FOCUS, GUTTER = 210, ROW = 19;
+  // Colours of the page, which follow the reader's choice of light or dark.
+  function theme() {
+    var css = getComputedStyle(document.documentElement);
+    function of(name) { return css.getPropertyValue(name).trim(); }
+    INK = of("--ink"); SOFT = of("--soft"); LINE = of("--line"); BAND = of("--band"); FOCUS = of("--focus");
+    COLOURS.power = INK; COLOURS.event = SOFT; COLOURS.overdue = SOFT;
+  }
   var view = { a: DATA.from, b: DATA.to };
   var panels = [];
   var tip = document.getElementById("tip");
@@ -28,20 +35,34 @@
     return e;
   }
 
+  // The kinds of what is drawn.
+  function kinds() {
+    var seen = {};
+    function see(items) { (items || []).forEach(function (i) { seen[i.k] = true; }); }
+    (DATA.groups || []).forEach(function (g) { (g.lanes || []).forEach(function (l) { see(l.items); }); });
+    (DATA.parts || []).forEach(function (p) {
+      see(p.leases);
+      if ((p.leases || []).some(function (l) { return l.b > l.d + 1e-6; })) { seen.overdue = true; }
+      (p.slots || []).forEach(function (s) { see(s.items); });
+    });
+    return seen;
+  }
+
   function legend() {
-    var box = document.getElementById("legend");
+    var box = document.getElementById("legend"), seen = kinds();
     LEGEND.forEach(function (g) {
-      box.appendChild(el("b", "", g[0]));
-      g[1].forEach(function (k) {
+      var shown = g[1].filter(function (k) { return seen[k instanceof Array ? k[0] : k]; });
+      if (shown.length) { box.appendChild(el("b", "", g[0])); }
+      shown.forEach(function (k) {
         var name = k instanceof Array ? k[1] : k, key = k instanceof Array ? k[0] : k;
         var s = el("span"), i = el("i");
-        i.style.background = COLOURS[key];
+        i.style.background = { power: "var(--ink)", event: "var(--soft)", overdue: "var(--soft)" }[key] || COLOURS[key];
         s.appendChild(i);
         s.appendChild(document.createTextNode(name));
         box.appendChild(s);
       });
     });
-    [["#0072b2", "high watermark"], [INK, "frontier"]].forEach(function (l) {
+    [["#0072b2", "high watermark"], ["var(--ink)", "frontier"]].forEach(function (l) {
       var s = el("span"), i = el("i");
       i.style.background = l[0]; i.style.height = "3px";
       s.appendChild(i); s.appendChild(document.createTextNode(l[1]));
@@ -83,9 +104,27 @@
     return s.toFixed(2) + " s";
   }
 
+  // Keys move and zoom as the buttons do.
+  function key(e) {
+    var third = (view.b - view.a) / 3;
+    switch (e.key) {
+    case "ArrowLeft": show(view.a - third, view.b - third); break;
+    case "ArrowRight": show(view.a + third, view.b + third); break;
+    case "+": case "=": zoom(0.5); break;
+    case "-": zoom(2); break;
+    case "0": show(0, DATA.end); break;
+    default: return;
+    }
+    e.preventDefault();
+  }
+
   // A panel is a canvas with the time axis to the right of a gutter for names.
-  function Panel(parent, height, paint) {
+  function Panel(parent, height, paint, name) {
     var canvas = el("canvas"), self = this;
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", name + " over virtual time; what it shows is told in words above");
+    canvas.addEventListener("keydown", key);
     canvas.style.height = height + "px";
     parent.appendChild(canvas);
     this.canvas = canvas; this.height = height; this.paint = paint; this.hits = [];
@@ -122,7 +161,7 @@
     c.scale(ratio, ratio);
     c.clearRect(0, 0, w, this.height);
     c.font = "11.5px system-ui, 'DejaVu Sans', sans-serif";
-    c.textBaseline = "middle";
+    c.textBaseline = "middle"; c.textAlign = "left";
     this.hits = []; this.tags = {};
     this.grid(c, w);
     c.save();
@@ -170,7 +209,7 @@
     if (x < free) { return; }
     this.tags[y] = x + need;
     c.fillStyle = colour; c.fillRect(x, y - 6, need, 14);
-    c.fillStyle = "#fff"; c.textAlign = "left"; c.fillText(text, x + 4, y + 1.5);
+    c.fillStyle = colour === INK ? getComputedStyle(document.body).backgroundColor : "#fff"; c.textAlign = "left"; c.fillText(text, x + 4, y + 1.5);
   };
   Panel.prototype.hover = function (e) {
     var r = this.canvas.getBoundingClientRect(), x = e.clientX - r.left, y = e.clientY - r.top, best = null;
@@ -213,12 +252,25 @@
         var w = Math.max(x2 - x, 2);
         c.fillRect(x, y + 2, w, h - 4);
         if (it.k === "unanswered") { c.strokeStyle = INK; c.strokeRect(x + 0.5, y + 2.5, w, h - 5); }
+        inside(c, it, x, w, y + h / 2);
         p.hits.push([x, y, x + w, y + h, it.x, it.a, it.b]);
       } else {
         c.fillRect(x - 1, y + 1, 2.5, h - 2);
         p.hits.push([x - 1.5, y, x + 1.5, y + h, it.x, it.a, it.b]);
       }
     }
+  }
+
+  var DARK_TEXT = { empty: 1, recovering: 1, serving: 1, down: 1, read: 1, starve: 1, settle: 1, write: 1, stall: 1, pause: 1 };
+
+  // What a span is, in the span, if there is room for it.
+  function inside(c, it, x, w, y) {
+    if (w < 36 || !it.x || it.k === "anchor") { return; }
+    c.font = "10.5px system-ui, 'DejaVu Sans', sans-serif";
+    var text = it.l || it.x.split("\n")[0];
+    while (text.length > 3 && c.measureText(text).width > w - 8) { text = text.slice(0, Math.max(3, text.length - 4)).trim() + "…"; if (text.length < 6) { return; } }
+    c.fillStyle = DARK_TEXT[it.k] ? "#1c2430" : "#fff"; c.textAlign = "left";
+    c.fillText(text, x + 4, y + 0.5);
   }
 
   function lanesPanel(group) {
@@ -229,11 +281,11 @@
     new Panel(box, 20 + group.lanes.length * ROW + 4, function (c, w, p) {
       group.lanes.forEach(function (l, i) {
         var y = 20 + i * ROW;
-        if (i % 2) { c.fillStyle = "rgba(30,50,70,.035)"; c.fillRect(0, y, w, ROW); }
+        if (i % 2) { c.fillStyle = BAND; c.fillRect(0, y, w, ROW); }
         label(c, l.name, y + ROW / 2);
         row(p, c, l.items || [], y, ROW);
       });
-    });
+    }, group.name);
   }
 
   function valueAt(series, t) {
@@ -257,7 +309,7 @@
     document.getElementById(part.focus ? "parts" : "more").appendChild(box);
     if (!part.focus) { document.getElementById("others").style.display = "block"; }
     var chart = part.focus ? 260 : 150;
-    new Panel(box, 20 + chart + 3 * ROW, function (c, w, p) { paintPart(part, chart, c, w, p); }).named = true;
+    new Panel(box, 20 + chart + 3 * ROW, function (c, w, p) { paintPart(part, chart, c, w, p); }, title).named = true;
   }
 
   function range(part) {
@@ -293,7 +345,7 @@
     c.save();
     c.beginPath(); c.rect(GUTTER, 16, w - GUTTER, bottom - 14); c.clip();
     (part.offsets || []).forEach(function (o) {
-      c.fillStyle = "rgba(213,94,0,.13)";
+      c.fillStyle = FOCUS;
       var half = Math.max(5, (y(o) - y(o + 1)) / 2);
       c.fillRect(GUTTER, y(o) - half, w - GUTTER, 2 * half);
     });
@@ -318,6 +370,7 @@
     (part.slots || []).forEach(function (s, i) {
       var at = bottom + 6 + i * (ROW + 4), items = s.items || [];
       label(c, "consumer.ahead " + s.name, at + ROW / 2, true);
+      if (!items.length) { c.fillStyle = SOFT; c.textAlign = "left"; c.fillText("never written in this world", GUTTER + 4, at + ROW / 2); }
       row(p, c, items.filter(function (q) { return q.k === "anchor"; }), at, ROW + 2);
       row(p, c, items.filter(function (q) { return q.k !== "anchor"; }), at, ROW);
       var free = 0;
@@ -334,7 +387,7 @@
 
   // The offsets that the frontier covers, while the partition is open.
   function settled(p, c, series, y, bottom, w) {
-    c.fillStyle = "rgba(28,36,48,.09)";
+    c.fillStyle = BAND;
     for (var i = 0; series && i < series.length; i++) {
       var from = series[i].t, to = i + 1 < series.length ? series[i + 1].t : DATA.end;
       if (series[i].v <= -2 || to < view.a || from > view.b) { continue; }
@@ -371,14 +424,18 @@
     var span = view.b - view.a, a = e.target.value / 1000 * Math.max(0, DATA.end - span);
     show(a, a + span);
   };
-  Array.prototype.forEach.call(document.querySelectorAll("#story td.t"), function (td) {
-    td.onclick = function () {
-      var t = parseFloat(td.getAttribute("data-t")), half = Math.min((view.b - view.a) / 2, Math.max(DATA.to - DATA.from, 1e-3) / 10);
+  Array.prototype.forEach.call(document.querySelectorAll("button.t"), function (b) {
+    b.title = "show this instant in the drawings";
+    b.onclick = function () {
+      var t = parseFloat(b.getAttribute("data-t")), half = Math.min((view.b - view.a) / 2, Math.max(DATA.to - DATA.from, 1e-3) / 10);
       show(t - half, t + half);
+      document.getElementById("parts").scrollIntoView({ block: "nearest" });
     };
   });
-  Array.prototype.forEach.call(document.querySelectorAll(".scroll"), function (box) { box.scrollTop = box.scrollHeight; }); // the failure is at the end
+  if (DATA.failed) { Array.prototype.forEach.call(document.querySelectorAll(".scroll"), function (box) { box.scrollTop = box.scrollHeight; }); } // the failure is at the end
   window.addEventListener("resize", redraw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () { theme(); redraw(); });
+  theme();
   clampView();
   redraw();
 })();

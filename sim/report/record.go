@@ -11,15 +11,17 @@ import (
 
 // Recording is everything that was seen of a run.
 type Recording struct {
-	Case    workload.Case
-	Result  workload.Result
-	Calls   []workload.Call
-	Events  []Event
-	Disk    []DiskCall
-	Crashes []Crashed
-	Lines   []Line // of the kernel: boots, faults, pauses
-	State   string // at the end, for readers
-	End     env.Instant
+	Case     workload.Case
+	Result   workload.Result
+	Calls    []workload.Call
+	Events   []Event
+	Disk     []DiskCall
+	Crashes  []Crashed
+	Lines    []Line  // of the kernel: boots, faults, pauses
+	State    string  // at the end, for readers
+	PlanFile string  // that the case was read from or written to, "": none
+	Needed   *Needed // what the failure hangs on, nil: nobody explored it
+	End      env.Instant
 
 	names map[int64]string // of tasks
 	view  workload.View
@@ -104,7 +106,7 @@ func Record(c workload.Case, o workload.Options) *Recording {
 		r.State = state.String()
 		r.view = v
 	}
-	o.Watch = w
+	o.Watch, o.Record = w, true
 	r.Result = workload.Run(o)
 	r.End = env.Instant(r.Result.Simulated)
 	return r

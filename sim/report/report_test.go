@@ -103,7 +103,7 @@ func TestPage(t *testing.T) {
 	require.Less(t, page.Len(), 5<<20)
 	html := page.String()
 	require.Contains(t, html, "INV-06")
-	require.Contains(t, html, "Violated: ack of offset")
+	require.Contains(t, html, `<span id="evidence">ack of offset`)
 	require.Contains(t, html, demands["INV-06"])
 	require.Contains(t, html, "go run ./cmd/narad-sim -seed 6")
 	require.Contains(t, html, "<iframe", "the history of the copy")

@@ -25,7 +25,10 @@ type Entry struct {
 	Kind string // client, engine, disk, fault, failure
 
 	order int
-	core  bool // it is about the offsets, records or messages themselves
+	core  bool  // it is about the offsets, records or messages themselves
+	minor bool  // it belongs to every start, or to every pass of the pump
+	task  int64 // that told it; of a call the task that served it
+	until env.Instant
 }
 
 // Story tells what happened to what the failure is about, from its production to the failure, with the crashes and
@@ -33,49 +36,71 @@ type Entry struct {
 func (r *Recording) Story() []Entry {
 	f := r.Focus()
 	var list []Entry
-	core := false
-	add := func(at env.Instant, who, kind, text string, order int) {
-		list = append(list, Entry{at, who, text, kind, order, core})
-	}
 	tasks := map[int64]bool{} // that told something which belongs to the story
 	for _, e := range r.Events {
 		if f.concerns(e) {
-			core = f.named(e.Event.Event)
-			add(e.At, r.names[e.Task.ID()], "engine", words(e.Event.Event), e.Order)
-			tasks[e.Task.ID()] = tasks[e.Task.ID()] || core || f.whole()
+			id, core := e.Task.ID(), f.core(e.Event.Event)
+			list = append(list, Entry{At: e.At, Who: r.names[id], Kind: "engine", Text: e.words(), order: e.Order, core: core, minor: minor(e.Event.Event), task: id})
+			tasks[id] = tasks[id] || core || f.whole() || f.wide
 		}
 	}
 	for _, c := range r.Calls {
-		if tasks[c.Task] && c.Task != 0 || f.produced(c) {
-			core = true
-			add(c.Start, c.Client, "client", callWords(c), 0)
+		if tasks[c.Task] && c.Task != 0 || f.produced(c) || f.everything() && ofTopic(c) {
+			list = append(list, Entry{At: c.Start, Who: c.Client, Kind: "client", Text: callWords(c), core: !f.ofCommitter(), task: c.Task, until: c.End})
 		}
 	}
-	core = false
 	for _, c := range f.fileCalls(r.Disk) {
-		add(c.End, c.Who, "disk", diskWords(c), c.Order)
+		list = append(list, Entry{At: c.End, Who: c.Who, Kind: "disk", Text: diskWords(c), order: c.Order, core: len(f.Files) > 0, task: c.Task.ID()})
 	}
-	for _, c := range r.Crashes {
-		if f.Node == "" || c.Node == f.Node {
-			add(c.At, c.Node, "fault", crashWords(c), c.Order)
-		}
-	}
-	for _, l := range r.Lines {
-		if brief(l.Text) {
-			continue
-		}
-		if f.Node == "" || strings.Contains(l.Text, f.Node) || strings.HasPrefix(l.Text, "fault: ") {
-			add(l.At, l.Who, "fault", l.Text, l.Order)
-		}
-	}
+	list = append(list, r.faultEntries(f)...)
 	slices.SortStableFunc(list, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.order, b.order))
 	})
 	list = fold(trimStart(list))
 	if f.Invariant != "" {
-		add(r.End, "check", "failure", f.Invariant+": "+firstLine(f.Detail), 0)
+		list = append(list, Entry{At: r.End, Who: "check", Kind: "failure", Text: f.Invariant + ": " + firstLine(f.Detail)})
 	}
 	return list
+}
+
+// faultEntries tells what happened to the node: crashes, starts, pauses, failing calls.
+func (r *Recording) faultEntries(f Focus) (list []Entry) {
+	for _, c := range r.Crashes {
+		if f.Node == "" || c.Node == f.Node {
+			list = append(list, Entry{At: c.At, Who: c.Node, Kind: "fault", Text: crashWords(c), order: c.Order})
+		}
+	}
+	for _, l := range r.Lines {
+		if brief(l.Text) || f.Node != "" && !strings.Contains(l.Text, f.Node) && !strings.HasPrefix(l.Text, "fault: ") {
+			continue
+		}
+		kind := "fault"
+		if life, what, _ := strings.Cut(l.Text, ": "); what == "boot" || what == "exited" {
+			kind = "life"
+			l.Text = map[string]string{"boot": "the process " + life + " starts", "exited": "the process " + life + " has ended"}[what]
+		}
+		who := l.Who
+		if node, _, ok := strings.Cut(l.Text, "."); kind == "life" && ok {
+			who = strings.TrimPrefix(node, "the process ")
+		}
+		list = append(list, Entry{At: l.At, Who: who, Kind: kind, Text: l.Text, order: l.Order, minor: kind == "life"})
+	}
+	return list
+}
+
+// minor reports whether an event is one of every start or of every pass of the pump.
+func minor(v engine.Event) bool {
+	switch v := v.(type) {
+	case engine.PumpPass, engine.PumpPutBack, engine.Opened, engine.ShardOpened, engine.TopicCreated, engine.Stored, engine.ConsumerSnapshot, engine.LimitsSet:
+		return true
+	case engine.Log:
+		_, recovered := v.Event.(segment.Recovered)
+		return recovered
+	case engine.WAL:
+		_, recovered := v.Event.(wal.Recovered)
+		return recovered
+	}
+	return false
 }
 
 // concerns reports whether an event belongs to the story.
@@ -87,17 +112,26 @@ func (f *Focus) concerns(e Event) bool {
 		return true
 	}
 	whole := f.whole()
+	if f.ofIngress() {
+		switch v := e.Event.Event.(type) {
+		case engine.WAL:
+			return f.concernsWAL(v.Event)
+		case engine.Accepted, engine.Checkpointed:
+			return true
+		}
+		return false
+	}
 	switch v := e.Event.Event.(type) {
 	case engine.Accepted:
-		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key)
+		return f.hasSeq(v.Seq, v.Seq+1) || f.wide && f.Key == v.Key || whole && f.isPart(v.Key)
 	case engine.Dispatched:
-		return f.hasSeq(v.Seq, v.Seq+1) || whole && f.isPart(v.Key) || f.Invariant == "INV-03" // a checkpoint is about what else was committed
+		return f.hasSeq(v.Seq, v.Seq+1) || f.wide && f.Key == v.Key || whole && f.isPart(v.Key) || f.Invariant == "INV-03" // a checkpoint is about what else was committed
 	case engine.WAL:
 		return f.concernsWAL(v.Event)
 	case engine.Log:
 		switch c := v.Event.(type) {
 		case segment.Committed:
-			return f.isPart(v.Key) && (whole || f.hasOffset(c.Base, c.Next))
+			return f.isPart(v.Key) && (whole || f.wide || f.hasOffset(c.Base, c.Next))
 		case segment.Rolled, segment.Closed:
 			return false
 		}
@@ -108,17 +142,21 @@ func (f *Focus) concerns(e Event) bool {
 		return f.isPart(v.Key)
 	case engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed, engine.PumpPass, engine.PumpPutBack:
 		return f.Key.Topic == "" && whole || (f.Invariant == "INV-17" || f.Invariant == "INV-19") && f.Key.Topic == topicOf(v)
-	case engine.ConsumerSnapshot, engine.Withheld, engine.Checkpointed:
+	case engine.ConsumerSnapshot, engine.Checkpointed:
 		return f.Key.Topic == "" && whole
+	case engine.Withheld:
+		return f.Key.Topic == "" && whole || f.Key == v.Key && f.ofLeases()
+	case engine.LimitsSet:
+		return f.Key == v.Key && f.ofLeases()
 	case engine.LeasesExpired:
 		return f.isPart(v.Key)
 	case engine.TopicCreated:
 		return whole && (f.Key.Topic == "" || f.Key.Topic == v.Topic.Name)
-	case engine.TopicOpened, engine.LimitsSet:
+	case engine.TopicOpened:
 		return false
 	}
 	key, offset, ok := about(e.Event.Event)
-	return ok && f.isPart(key) && (whole || f.hasOffset(offset, offset+1)) || !ok && whole
+	return ok && f.isPart(key) && (whole || f.wide && f.Key == key || f.hasOffset(offset, offset+1)) || !ok && whole
 }
 
 // topicOf returns the topic of an event about parked requests.
@@ -136,6 +174,29 @@ func topicOf(v engine.Event) string {
 		return v.Waiter.Topic
 	}
 	return ""
+}
+
+// everything reports whether nothing is known of what the failure is about.
+func (f *Focus) everything() bool {
+	return f.whole() && f.Key.Topic == "" && len(f.Files) == 0 && f.Invariant != ""
+}
+
+// ofTopic reports whether a call makes, changes or removes a topic.
+func ofTopic(c workload.Call) bool { return strings.HasSuffix(c.Name, " topic") }
+
+// core reports whether an event is about the failure itself: its offsets, or what its check looks at.
+func (f *Focus) core(v engine.Event) bool {
+	switch v := v.(type) {
+	case engine.Consumer:
+		return f.ofCommitter()
+	case engine.Withheld:
+		return true
+	case engine.WAL:
+		if _, ok := v.Event.(wal.CheckpointStored); ok {
+			return f.Invariant == "INV-03"
+		}
+	}
+	return f.named(v) || f.whole() && !minor(v)
 }
 
 // whole reports whether the failure is about no offset or record in particular.
@@ -160,6 +221,9 @@ const fileCallsMax = 40
 // or the files of the committer.
 func (f *Focus) fileCalls(calls []DiskCall) (list []DiskCall) {
 	var about func(path string) bool
+	if len(f.Files) > 0 {
+		return f.callsOn(calls)
+	}
 	switch f.Invariant {
 	case "INV-02", "INV-03":
 		if len(f.Seqs) == 0 {
@@ -186,6 +250,32 @@ func (f *Focus) fileCalls(calls []DiskCall) (list []DiskCall) {
 	}
 	return list[max(0, len(list)-fileCallsMax):]
 }
+
+// callsOn returns the calls on the files that the failure names, and on the names that lead to them.
+func (f *Focus) callsOn(calls []DiskCall) (list []DiskCall) {
+	for _, c := range calls {
+		if c.Machine != f.Node || c.Op == sim.OpRead || c.Op == sim.OpOpen {
+			continue
+		}
+		if slices.ContainsFunc(f.Files, func(file string) bool { return f.onPath(c, file) }) {
+			list = append(list, c)
+		}
+	}
+	return list[max(0, len(list)-fileCallsMax):]
+}
+
+// onPath reports whether a call is on a file, on its name, or, when it is the name of a directory above it that may be lost, on that one.
+func (f *Focus) onPath(c DiskCall, file string) bool {
+	if name := lostName.FindStringSubmatch(f.Detail); name != nil {
+		if at := strings.LastIndex(file, "/"+name[1]+"/"); at >= 0 {
+			file = file[:at+1+len(name[1])]
+		}
+	}
+	dir := file[:strings.LastIndexByte(file, '/')]
+	return c.Path == file || c.Op == sim.OpRename && strings.Contains(c.Text, baseName(file)) || c.Op == sim.OpSyncDir && c.Path == dir
+}
+
+func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // about returns the partition and offset that an event of a lease is about.
 func about(v engine.Event) (engine.Key, int64, bool) {
@@ -228,10 +318,15 @@ func (f *Focus) concernsWAL(v wal.Event) bool {
 		return f.hasSeq(v.First, v.Next)
 	case wal.CheckpointStored, wal.CheckpointSynced:
 		return f.Invariant == "INV-03" || f.Invariant == "INV-02"
-	case wal.SegmentRolled:
-		return false
+	case wal.SegmentRolled, wal.SegmentPrepared:
+		return f.ofIngress()
 	}
 	return true
+}
+
+// ofIngress reports whether the failure is about files of the ingress log and nothing else that is known.
+func (f *Focus) ofIngress() bool {
+	return f.whole() && f.Key.Topic == "" && slices.ContainsFunc(f.Files, func(p string) bool { return strings.HasPrefix(p, "data/ingress/") })
 }
 
 func (f *Focus) concernsConsumer(v committer.Event) bool {
@@ -256,6 +351,15 @@ func (f *Focus) concernsConsumer(v committer.Event) bool {
 	return f.Key.Topic != "" && k.Topic == f.Key.Topic && k.Partition == f.Key.Partition
 }
 
+// ofLeases reports whether the failed check is about what may be leased, and why not.
+func (f *Focus) ofLeases() bool {
+	switch f.Invariant {
+	case "INV-05", "INV-16", "INV-17", "INV-18", "INV-24", "INV-31":
+		return true
+	}
+	return false
+}
+
 // ofCommitter reports whether the failed check is about the state of consumers on the disk.
 func (f *Focus) ofCommitter() bool {
 	switch f.Invariant {
@@ -275,6 +379,9 @@ func callWords(c workload.Call) string {
 		text += fmt.Sprintf(" of message %s", strings.Trim(fmt.Sprint(c.Messages), "[]"))
 	}
 	took := c.End.Sub(c.Start).Round(time.Microsecond)
+	if c.Pending && took == 0 {
+		return fmt.Sprintf("%s to %s: under way when the run ended", text, c.Node)
+	}
 	if c.Pending {
 		return fmt.Sprintf("%s to %s: under way for %v when the run ended", text, c.Node, took)
 	}
@@ -283,6 +390,9 @@ func callWords(c workload.Call) string {
 		return fmt.Sprintf("%s to %s: no answer, the process died after %v", text, c.Node, took)
 	case sim.TimedOut:
 		return fmt.Sprintf("%s to %s: gave up after %v", text, c.Node, took)
+	}
+	if took == 0 {
+		return fmt.Sprintf("%s to %s, answered at once", text, c.Node)
 	}
 	return fmt.Sprintf("%s to %s, answered after %v", text, c.Node, took)
 }
@@ -346,7 +456,9 @@ func fold(list []Entry) (folded []Entry) {
 			folded = append(folded, list[i:i+n]...)
 		} else {
 			last := list[i+n-1]
-			folded = append(folded, list[i], Entry{last.At, last.Who, fmt.Sprintf("… %d more like this, the last: %s", n-1, last.Text), last.Kind, last.order, last.core})
+			text := last.Text
+			last.Text = fmt.Sprintf("… %d more like this, the last: %s", n-1, text)
+			folded = append(folded, list[i], last)
 		}
 		i += n
 	}
@@ -376,9 +488,9 @@ func (r *Recording) Explain(w io.Writer) {
 	if f.Demand != "" {
 		fmt.Fprintf(w, "the rule: %s\n", f.Demand)
 	}
-	fmt.Fprintf(w, "about: %s\n\n", f)
+	fmt.Fprintf(w, "about: %s\nfaults: %s\n\n", f, r.decisive())
 	for _, e := range r.Story() {
-		mark := map[string]string{"client": "→", "engine": " ", "disk": "·", "fault": "✗", "failure": "!"}[e.Kind]
+		mark := map[string]string{"client": "→", "engine": " ", "disk": "·", "fault": "✗", "life": "○", "failure": "!"}[e.Kind]
 		fmt.Fprintf(w, "%14.9f %s %-26s %s\n", float64(e.At)/1e9, mark, e.Who, e.Text)
 	}
 }

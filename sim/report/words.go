@@ -2,22 +2,29 @@ package report
 
 import (
 	"fmt"
-	"time"
+	"reflect"
+	"strings"
+	"unicode"
 
 	"narad/committer"
 	"narad/engine"
+	"narad/env"
+	"narad/inflight"
 	"narad/segment"
 	"narad/wal"
 )
 
-// words says an event in one plain sentence.
-func words(v engine.Event) string {
-	switch v := v.(type) {
+// words says an event in one plain sentence. Instants of the process's own clock become true time, but for drift.
+func (e Event) words() string {
+	switch v := e.Event.Event.(type) {
 	case engine.Opened:
 		if v.Clean {
 			return "the node serves; the last stop was graceful"
 		}
-		return "the node serves again, after an unclean stop or for the first time"
+		if e.Life <= 1 {
+			return "the node serves, for the first time"
+		}
+		return "the node serves again, after an unclean stop"
 	case engine.TopicCreated:
 		return fmt.Sprintf("topic %s with %d partitions is there, durably", v.Topic.Name, v.Topic.Partitions)
 	case engine.Accepted:
@@ -26,6 +33,30 @@ func words(v engine.Event) string {
 		return fmt.Sprintf("record %d is committed as offset %d of %s", v.Seq, v.Offset, part(v.Key))
 	case engine.DispatchFailed:
 		return fmt.Sprintf("the commit of %d records to %s is not confirmed: %v", v.Records, part(v.Key), v.Err)
+	case engine.Stored:
+		return fmt.Sprintf("%s of %s can be consumed now", plural(v.Records, "record"), part(v.Key))
+	case engine.Withheld:
+		return fmt.Sprintf("%s hands out nothing: %s", part(v.Key), whyNot(v.Outcome))
+	case engine.LimitsSet:
+		return fmt.Sprintf("the caps of %s: %d leased at a time, %d acked ahead", part(v.Key), v.MaxInFlight, v.MaxAckedAhead)
+	case engine.Replayed:
+		return fmt.Sprintf("offset %d of %s is read again, without a lease", v.Offset, part(v.Key))
+	case engine.CorruptSkipped:
+		return fmt.Sprintf("offset %d of %s cannot be read and is skipped: %v; the frontier is %d", v.Offset, part(v.Key), v.Err, v.Committed)
+	case engine.FrontierJumped:
+		return fmt.Sprintf("the frontier of %s jumps from %d over what retention removed; the oldest offset is %d", part(v.Key), v.From, v.Oldest)
+	case engine.TopicDeleted:
+		return fmt.Sprintf("topic %s is gone, durably", v.Name)
+	case engine.TopicPurged:
+		return fmt.Sprintf("topic %s is purged: its name belongs to a new incarnation %s, durably; the old one was %s", v.Topic.Name, v.Topic.ID, v.Old)
+	case engine.TopicAltered:
+		return fmt.Sprintf("topic %s has other settings, durably", v.Topic.Name)
+	case engine.SetAside:
+		return fmt.Sprintf("the directory of topic %s is set aside as %s", v.Name, v.Stale)
+	case engine.StaleRemoved:
+		return fmt.Sprintf("the directory %s, which was set aside, is gone", v.Stale)
+	case engine.ShardDropped:
+		return fmt.Sprintf("the lease table of %s leaves the memory", part(v.Key))
 	case engine.Checkpointed:
 		return fmt.Sprintf("every record below %d is committed, the checkpoint says so", v.Seq)
 	case engine.WaiterJoined:
@@ -46,7 +77,7 @@ func words(v engine.Event) string {
 	case engine.ConsumerSnapshot:
 		return fmt.Sprintf("the committer takes %s: frontier %d, acked ahead %v", part(v.Key), v.State.Committed, v.State.Ahead)
 	case engine.Leased:
-		return fmt.Sprintf("offset %d of %s is leased under nonce %s until %v", v.Lease.Offset, part(v.Key), nonce(v.Lease.Nonce), time.Duration(v.Lease.Expiry))
+		return fmt.Sprintf("offset %d of %s is leased under nonce %s until %v", v.Lease.Offset, part(v.Key), nonce(v.Lease.Nonce), e.instant(v.Lease.Expiry))
 	case engine.Delivered:
 		return fmt.Sprintf("offset %d of %s goes to the consumer", v.Offset, part(v.Key))
 	case engine.Settled:
@@ -54,9 +85,9 @@ func words(v engine.Event) string {
 	case engine.LeaseEnded:
 		return fmt.Sprintf("the lease of offset %d of %s ends: %v", v.Offset, part(v.Key), v.Cause)
 	case engine.LeasesExpired:
-		return fmt.Sprintf("a purge of %s at %v releases %d expired leases", part(v.Key), time.Duration(v.At), v.Count)
+		return fmt.Sprintf("a purge of %s releases %s", part(v.Key), plural(v.Count, "expired lease"))
 	case engine.LeaseExtended:
-		return fmt.Sprintf("the lease of offset %d of %s is extended until %v", v.Lease.Offset, part(v.Key), time.Duration(v.Lease.Expiry))
+		return fmt.Sprintf("the lease of offset %d of %s is extended until %v", v.Lease.Offset, part(v.Key), e.instant(v.Lease.Expiry))
 	case engine.HandleRefused:
 		return fmt.Sprintf("a handle of offset %d of %s with nonce %s is refused", v.Handle.Offset, part(v.Key), nonce(v.Handle.Nonce))
 	case engine.WAL:
@@ -66,7 +97,70 @@ func words(v engine.Event) string {
 	case engine.Consumer:
 		return consumerWords(v.Event)
 	}
-	return fmt.Sprintf("%T %+v", v, v)
+	return plain(e.Event.Event)
+}
+
+// instant says in true time when the clock of the process shows t. An event outside of a process has no clock.
+func (e Event) instant(t env.Instant) string {
+	if e.Clock != 0 {
+		t += e.At - e.Clock
+	}
+	return clock(t)
+}
+
+// whyNot says why nothing was leased.
+func whyNot(o inflight.Outcome) string {
+	switch o {
+	case inflight.Empty:
+		return "everything is settled"
+	case inflight.InFlightCap:
+		return "as many offsets are leased as may be"
+	case inflight.AheadCap:
+		return "the acked-ahead set is full"
+	case inflight.AllReserved:
+		return "every offset is leased or settled"
+	}
+	return o.String()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// plain says a value that has no sentence of its own: the name of its type in words, and its fields.
+func plain(v any) string {
+	value := reflect.ValueOf(v)
+	if value.Kind() != reflect.Struct {
+		return fmt.Sprint(v)
+	}
+	var b strings.Builder
+	for i, c := range value.Type().Name() {
+		if i > 0 && unicode.IsUpper(c) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	sep := ": "
+	for i := range value.NumField() {
+		field := value.Field(i).Interface()
+		if k, ok := field.(engine.Key); ok {
+			field = part(k)
+		}
+		fmt.Fprintf(&b, "%s%s %v", sep, strings.ToLower(value.Type().Field(i).Name), field)
+		sep = ", "
+	}
+	return b.String()
+}
+
+// span names the numbers in [from, to).
+func span(what string, from, to int64) string {
+	if to-from == 1 {
+		return fmt.Sprintf("%s %d", what, from)
+	}
+	return fmt.Sprintf("%ss %d to %d", what, from, to-1)
 }
 
 func part(k engine.Key) string { return fmt.Sprintf("%s/%d", k.Topic, k.Partition) }
@@ -84,17 +178,28 @@ func failed(what string, err error) string {
 func walWords(v wal.Event) string {
 	switch v := v.(type) {
 	case wal.Recovered:
-		return fmt.Sprintf("the ingress log is recovered: records %d to %d, checkpoint %d", v.First, int64(v.Next)-1, v.Checkpoint)
+		if v.First == v.Next {
+			return fmt.Sprintf("the ingress log is recovered: no records, checkpoint %d", v.Checkpoint)
+		}
+		return fmt.Sprintf("the ingress log is recovered: %s, checkpoint %d", span("record", int64(v.First), int64(v.Next)), v.Checkpoint)
 	case wal.BatchSynced:
-		return failed(fmt.Sprintf("records %d to %d of the ingress log are written and said to be synced", v.First, v.Next-1), v.Err)
+		return failed(fmt.Sprintf("%s of the ingress log: written and said to be synced", span("record", int64(v.First), int64(v.Next))), v.Err)
 	case wal.CheckpointStored:
 		return failed(fmt.Sprintf("checkpoint %d is stored", v.Seq), v.Err)
 	case wal.CheckpointSynced:
 		return failed(fmt.Sprintf("checkpoint %d is synced", v.Seq), v.Err)
 	case wal.TailCut:
 		return fmt.Sprintf("a torn tail of %d bytes is cut from the ingress log", v.Bytes)
+	case wal.SegmentRolled:
+		return fmt.Sprintf("the ingress log goes on in a new segment, from record %d", v.First)
+	case wal.SegmentPrepared:
+		return failed("the file of the next segment of the ingress log is made ahead", v.Err)
+	case wal.RollFailed:
+		return fmt.Sprintf("no new segment of the ingress log: %v", v.Err)
+	case wal.Failed:
+		return fmt.Sprintf("the ingress log takes nothing any more until it is opened again: %v", v.Err)
 	case wal.SegmentRemoved:
-		return failed(fmt.Sprintf("the segment with records %d to %d is removed", v.First, v.Next-1), v.Err)
+		return failed(fmt.Sprintf("the segment with %s is removed", span("record", int64(v.First), int64(v.Next))), v.Err)
 	}
 	return fmt.Sprintf("%T %+v", v, v)
 }
@@ -105,9 +210,28 @@ func logWords(v engine.Log) string {
 	case segment.Recovered:
 		return fmt.Sprintf("the log of %s is recovered: high watermark %d, %d torn bytes cut", at, e.Next, e.TailCut)
 	case segment.Committed:
-		return fmt.Sprintf("offsets %d to %d of %s are stored, verified and visible", e.Base, e.Next-1, at)
+		return fmt.Sprintf("%s of %s: stored, verified and visible", span("offset", e.Base, e.Next), at)
+	case segment.CommitFailed:
+		return fmt.Sprintf("a commit to %s is not confirmed, what it wrote is hidden: %v", at, e.Err)
+	case segment.Rolled:
+		return fmt.Sprintf("%s goes on in a new segment, from offset %d", at, e.Base)
+	case segment.Closed:
+		return fmt.Sprintf("the log of %s is closed at high watermark %d", at, e.Next)
+	case segment.Removed:
+		return fmt.Sprintf("retention removes %s of %s; the oldest offset is %d", plural(e.Segments, "segment"), at, e.Oldest)
 	}
-	return fmt.Sprintf("%s: %T %+v", at, v.Event, v.Event)
+	return at + ": " + plain(v.Event)
+}
+
+// highWatermark returns the high watermark that an event of a log tells.
+func highWatermark(v engine.Log) (hw int64, ok bool) {
+	switch e := v.Event.(type) {
+	case segment.Recovered:
+		return e.Next, true
+	case segment.Committed:
+		return e.Next, true
+	}
+	return 0, false
 }
 
 func consumerWords(v committer.Event) string {
@@ -121,9 +245,11 @@ func consumerWords(v committer.Event) string {
 	case committer.Levelled:
 		return failed(fmt.Sprintf("consumer.offset of %s/%d says %d", v.Key.Topic, v.Key.Partition, v.Frontier), v.Err)
 	case committer.TickDone:
-		return failed(fmt.Sprintf("a tick wrote %d partitions in %v", v.Partitions, v.Took), v.Err)
+		return failed(fmt.Sprintf("a tick wrote %s in %v", plural(v.Partitions, "partition"), v.Took), v.Err)
+	case committer.Stranded:
+		return fmt.Sprintf("the directory of %s/%d was removed or replaced: its acks are not written any more", v.Key.Topic, v.Key.Partition)
 	}
-	return fmt.Sprintf("%T %+v", v, v)
+	return plain(v)
 }
 
 func slot(n int) string {

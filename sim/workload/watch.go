@@ -31,6 +31,7 @@ type Watch struct {
 type Call struct {
 	Client     string // task of the client
 	Node, Name string
+	Number     int   // by which Limits.Without leaves it out, -1: it cannot be
 	Task       int64 // number of the task that served it, 0: none did
 	Start, End env.Instant
 	Outcome    sim.Outcome
@@ -133,13 +134,16 @@ type seenCall struct {
 	call  Call
 }
 
-func (w *Watch) call(n *node, name string) *seenCall {
+// noNumber is the Number of a call that cannot be left out.
+const noNumber = -1
+
+func (w *Watch) call(n *node, name string, number int) *seenCall {
 	if w == nil || w.Call == nil {
 		return nil
 	}
 	r := n.run
 	client := r.w.Current()
-	c := Call{Client: client.String(), Node: n.name, Name: name, Start: r.w.Now(), Draining: r.draining, Messages: w.messages[client.ID()]}
+	c := Call{Client: client.String(), Node: n.name, Name: name, Number: number, Start: r.w.Now(), Draining: r.draining, Messages: w.messages[client.ID()]}
 	delete(w.messages, client.ID())
 	s := &seenCall{w, r, c}
 	w.open = append(w.open, s)
