@@ -176,8 +176,11 @@ func (a answer) neverSent() bool { return a == unsent || a == omitted }
 
 // call makes a request to the node and waits for the answer until the deadline.
 func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)) answer {
-	e := n.run.e
+	e, number := n.run.e, noNumber
 	if name != "create topic" {
+		if !n.run.draining {
+			number = n.run.operations
+		}
 		if may := n.run.mayCall(name); may != answered {
 			return may
 		}
@@ -188,7 +191,7 @@ func (n *node) call(name string, patience time.Duration, fn func(*engine.Engine)
 		return unsent
 	}
 	n.run.requests++
-	seen := n.run.watch.call(n, name)
+	seen := n.run.watch.call(n, name, number)
 	n.calls++
 	n.calledAt = e.Now()
 	outcome := proc.Call(name, e.Now().Add(patience), func() {
