@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/inflight"
+	"narad/record"
 )
 
 // batch asks for a batch and returns it.
@@ -46,6 +47,37 @@ func offsets(ds []*Delivery) (list []int64) {
 		list = append(list, d.Offset)
 	}
 	return list
+}
+
+// A batch is encoded into memory that an earlier one has used, and is what its messages would be alone.
+func TestEncodedBatch(t *testing.T) {
+	e, err := Open(t.TempDir(), Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = e.CreateTopic(TopicSpec{Name: "t", Partitions: 7})
+	require.NoError(t, err)
+	topic, err := e.topic("t")
+	require.NoError(t, err)
+	b := new(encodedBatch)
+	for _, n := range []int{100, 3, 1, 1000} {
+		messages := make([]Message, n)
+		for i := range messages {
+			messages[i] = Message{Partition: int32(i % 7), Key: fmt.Appendf(nil, "key %d", i)[:i%8%6], Payload: bytes.Repeat([]byte{byte(i + n)}, 1+i%300)}
+		}
+		b.encode(topic, messages, int64(n))
+		require.Len(t, b.records, n)
+		require.Len(t, b.partitions, n)
+		for i, m := range messages {
+			got, err := record.ParseProduce(b.records[i])
+			require.NoError(t, err)
+			want := record.Produce{
+				Topic: "t", Incarnation: topic.info.ID, Key: m.Key, Partition: m.Partition, CreatedMs: int64(n), Payload: m.Payload,
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, m.Partition, b.partitions[i])
+		}
+		require.Zero(t, testing.AllocsPerRun(10, func() { b.encode(topic, messages, 0) }))
+	}
 }
 
 // CON-27, CON-28, CON-49: a batch takes a partition's backlog in offset order before it goes on to the next one, each record with

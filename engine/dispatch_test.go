@@ -382,6 +382,76 @@ func TestLane(t *testing.T) {
 	require.Equal(t, 1, l.flying, "a commit is bounded in bytes, and has one record at least")
 }
 
+// WAL-19: what a lane holds are copies; the memory for them follows what is queued and is used again only when nothing of it is queued
+// any more.
+func TestLaneOwnsItsBytes(t *testing.T) {
+	buf := make([]byte, 64) // the reader's, used again for each record
+	want := func(seq uint64) string { return strings.Repeat(string(rune('a'+seq%26)), int(1+seq%61)) }
+	lanes, next := []*lane{{}, {}, {}}, uint64(0) // beside each other: they share the pool
+	push := func(l *lane) {
+		n, before := copy(buf, want(next)), l.slab
+		l.push(pending{seq: next, key: buf[:next%2], payload: buf[next%2 : n]})
+		next++
+		require.True(t, l.slab == before || cap(l.slab.buf) <= max(n, 2*l.bytes))
+	}
+	check := func(l *lane) {
+		l.begin(0)
+		for _, r := range l.inFlight() {
+			require.Equal(t, want(r.seq), string(r.key)+string(r.payload))
+			require.Equal(t, len(r.key), cap(r.key), "an append to it hits nobody else's bytes")
+			require.Equal(t, len(r.payload), cap(r.payload))
+		}
+		l.flying = 0
+	}
+	for round := range 40 {
+		for i, l := range lanes {
+			for range 300 * (1 + (round+i)%3) {
+				push(l)
+			}
+			check(l)
+			switch n := l.size(); (round + i) % 4 {
+			case 0:
+				l.pop(n)
+				require.Nil(t, l.slab, "an idle lane holds nothing")
+			case 1:
+				l.pop(n / 2)
+			case 2:
+				l.giveBack(n - n/3)
+			case 3:
+				l.pop(n / 3)
+				l.giveBack(1)
+			}
+			require.Equal(t, l.size() == 0, l.bytes == 0)
+		}
+		for _, l := range lanes {
+			check(l)
+		}
+	}
+	l := &lane{}
+	l.push(pending{payload: make([]byte, 1<<20)})
+	l.push(pending{payload: buf})
+	require.Equal(t, slabSize, cap(l.slab.buf))
+}
+
+// A lane that is always busy allocates nothing.
+func TestBusyLaneDoesNotAllocate(t *testing.T) {
+	if poolsLeak {
+		t.Skip("the race detector empties pools at random")
+	}
+	l, buf := &lane{}, make([]byte, 300)
+	round := func() {
+		for range 300 {
+			l.push(pending{payload: buf})
+		}
+		l.pop(300)
+	}
+	for range 100 {
+		l.push(pending{payload: buf})
+	}
+	round()
+	require.Less(t, testing.AllocsPerRun(100, round), 1.0)
+}
+
 // slowDestination takes a while, and counts who is inside.
 type slowDestination struct {
 	e            *env.Env

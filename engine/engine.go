@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 
 	"narad/committer"
 	"narad/env"
@@ -27,7 +28,7 @@ const (
 // any number of tasks at once.
 //
 // Lock order: Engine.changing before seat.fence, of several in the order of the partitions (env.Mutexes, they span I/O), before
-// seat.mu before topic.mu before Engine.mu before pump.mu. The sync.Mutexes guard memory and are never held across I/O.
+// seat.mu before topic.mu before Engine.mu before pump.mu; dispatcher.mu before Engine.mu. The sync.Mutexes guard memory and are never held across I/O.
 type Engine struct {
 	env  *env.Env
 	opts Options
@@ -251,51 +252,37 @@ func (e *Engine) detailed() bool { return e.opts.Listener != nil && !e.opts.Coar
 
 // gate admits calls until it is closed, and lets Close wait for those inside.
 type gate struct {
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	inside int
-	empty  *env.Event
+	state atomic.Int64 // how many calls are inside, one that is being refused among them; gateClosed is added when it is closed
+	empty *env.Event
 }
+
+const gateClosed = 1 << 62
 
 func (g *gate) init(e *env.Env) { g.empty = e.NewEvent() }
 
 func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
+	if g.state.Add(1) >= gateClosed {
+		g.leave()
 		return false
 	}
-	g.inside++
 	return true
 }
 
 func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside--
-	if g.closed && g.inside == 0 {
+	if g.state.Add(-1) == gateClosed {
 		g.empty.Set()
 	}
 }
 
 // close refuses further calls; it reports false when that was done before.
 func (g *gate) close() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return false
-	}
-	g.closed = true
-	if g.inside == 0 {
+	before := g.state.Or(gateClosed)
+	if before == 0 {
 		g.empty.Set()
 	}
-	return true
+	return before < gateClosed
 }
 
 func (g *gate) wait() { g.empty.Wait() }
 
-func (g *gate) isClosed() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.closed
-}
+func (g *gate) isClosed() bool { return g.state.Load() >= gateClosed }

@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -532,4 +535,41 @@ func TestCleanMark(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(wal, whole, 0o600))
 	require.NoError(t, openReal(t, dir).Close())
+}
+
+// Once the gate is closed and waited for, nobody is inside, and nobody comes in.
+func TestGate(t *testing.T) {
+	for range 50 {
+		var g gate
+		g.init(env.OS())
+		var inside atomic.Int64
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for g.enter() {
+					inside.Add(1)
+					runtime.Gosched()
+					inside.Add(-1)
+					g.leave()
+				}
+			})
+		}
+		var closed atomic.Int64
+		for range 2 {
+			group.Go(func() {
+				if g.close() {
+					closed.Add(1)
+				}
+				g.wait()
+				if n := inside.Load(); n != 0 {
+					t.Errorf("%d calls are inside", n)
+				}
+				if g.enter() || !g.isClosed() {
+					t.Error("it is open")
+				}
+			})
+		}
+		group.Wait()
+		require.Equal(t, int64(1), closed.Load())
+	}
 }

@@ -12,6 +12,7 @@ import (
 const (
 	intakeChunk = 1024 // records read before commits are started
 	intakeNear  = 256  // records that are read over rather than sought past
+	intakeRun   = 64   // records that are placed under one lock
 )
 
 // intake is the reading side of the dispatcher: new records, records that were passed over, records that fit nowhere.
@@ -20,7 +21,8 @@ type intake struct {
 	again *wal.Reader
 	pos   uint64 // the next record that again reads
 
-	like record.Produce // topic and incarnation of the last record
+	like  record.Produce // topic and incarnation of the last record
+	topic *topic         // of the last record of the run that is being placed; nil: not looked up
 
 	held      []heldRecord // ascending
 	heldKeys  map[heldKey]int
@@ -70,7 +72,7 @@ func (d *dispatcher) readFresh() (more bool, err error) {
 	d.mu.Lock()
 	room := d.mayRead()
 	d.mu.Unlock()
-	for range intakeChunk {
+	for left := intakeChunk; left > 0; {
 		if !room {
 			return false, nil
 		}
@@ -78,9 +80,29 @@ func (d *dispatcher) readFresh() (more bool, err error) {
 		if err != nil || !ok {
 			return false, err
 		}
-		room = d.place(seq, payload)
+		var placed int
+		placed, room = d.placeRun(seq, payload, min(left, intakeRun))
+		left -= placed
 	}
 	return true, nil
+}
+
+// placeRun places a new record, and up to most in all of those that were read from the disk along with it, under one lock and at one
+// instant. It reports how many, and whether another one may be read.
+func (d *dispatcher) placeRun(seq uint64, payload []byte, most int) (placed int, room bool) {
+	in := &d.intake
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in.topic = nil // it may have been replaced since
+	now := d.now()
+	for ok := true; ok; seq, payload, ok = in.fresh.Buffered() {
+		d.place(seq, payload, now)
+		placed++
+		if room = d.mayRead(); !room || placed == most {
+			return placed, room
+		}
+	}
+	return placed, room
 }
 
 // mayRead reports whether a new record may be read. It needs d.mu.
@@ -89,21 +111,18 @@ func (d *dispatcher) mayRead() bool {
 	return d.hasRoom() && d.window.size() < lookAhead*window
 }
 
-// place decides where a new record goes, and reports whether another one may be read.
-func (d *dispatcher) place(seq uint64, payload []byte) (room bool) {
+// place decides where a new record goes. It needs d.mu.
+func (d *dispatcher) place(seq uint64, payload []byte, now env.Instant) {
 	p, dest, err := d.resolve(payload)
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.window.add(seq)
 	switch {
 	case err == nil && !d.intake.holds(p):
-		d.admit(dest, seq, p)
+		d.admit(dest, seq, p, now)
 	case err != nil && d.discards(p):
 		d.drop(seq)
 	default:
 		d.hold(seq, keyOf(p), err)
 	}
-	return d.mayRead()
 }
 
 func keyOf(p record.Produce) heldKey { return heldKey{p.Topic, p.Incarnation, p.Partition} }
@@ -113,16 +132,20 @@ func (in *intake) holds(p record.Produce) bool {
 	return len(in.heldKeys) > 0 && in.heldKeys[keyOf(p)] > 0
 }
 
-// resolve finds out what a record is for. It fits only the incarnation of the topic that it was accepted for.
+// resolve finds out what a record is for. It fits only the incarnation of the topic that it was accepted for. It needs d.mu: a topic
+// that is replaced meanwhile retires after this run.
 func (d *dispatcher) resolve(payload []byte) (record.Produce, *partition, error) {
 	p, err := record.ParseProduceLike(payload, d.intake.like)
 	if err != nil {
 		return record.Produce{}, nil, err
 	}
 	d.intake.like.Topic, d.intake.like.Incarnation = p.Topic, p.Incarnation
-	t, err := d.engine.topic(p.Topic)
-	if err != nil {
-		return p, nil, err
+	t := d.intake.topic
+	if t == nil || t.info.Name != p.Topic {
+		if t, err = d.engine.topic(p.Topic); err != nil {
+			return p, nil, err
+		}
+		d.intake.topic = t
 	}
 	if p.Incarnation != t.info.ID || p.Partition < 0 || int(p.Partition) >= len(t.partitions()) {
 		return p, nil, fmt.Errorf("it is for partition %d of incarnation %s, topic %s is incarnation %s with %d partitions",
@@ -137,7 +160,7 @@ func (d *dispatcher) discards(p record.Produce) bool {
 }
 
 // admit queues a record, or passes it over when its destination takes none now or has passed over earlier ones. It needs d.mu.
-func (d *dispatcher) admit(p *partition, seq uint64, rec record.Produce) {
+func (d *dispatcher) admit(p *partition, seq uint64, rec record.Produce, now env.Instant) {
 	if p.topic.undispatched {
 		d.drop(seq)
 		return
@@ -146,18 +169,11 @@ func (d *dispatcher) admit(p *partition, seq uint64, rec record.Produce) {
 	_, each := d.limits()
 	d.change(l, func() {
 		if len(l.skipped) == 0 && l.accepts(each) {
-			l.push(d.pending(seq, rec))
+			l.push(pending{seq: seq, at: now, key: rec.Key, payload: rec.Payload})
 		} else {
 			l.skip(seq)
 		}
 	})
-}
-
-// pending makes a record that can be queued: the reader reuses its buffer.
-func (d *dispatcher) pending(seq uint64, rec record.Produce) pending {
-	own := make([]byte, 0, len(rec.Key)+len(rec.Payload))
-	own = append(append(own, rec.Key...), rec.Payload...)
-	return pending{seq: seq, at: d.now(), key: own[:len(rec.Key):len(rec.Key)], payload: own[len(rec.Key):]}
 }
 
 // readSkipped reads again, in the order of the log, what was passed over and has room now.
@@ -207,7 +223,7 @@ func (d *dispatcher) requeue(seq uint64, rec record.Produce) {
 		}
 		d.change(l, func() {
 			l.skipped = l.skipped[1:]
-			l.push(d.pending(seq, rec))
+			l.push(pending{seq: seq, at: d.now(), key: rec.Key, payload: rec.Payload})
 		})
 		return
 	}
@@ -273,12 +289,13 @@ func (d *dispatcher) readHeld() error {
 
 // release gives a held record its place, and reports false when it has none yet.
 func (d *dispatcher) release(h heldRecord, payload []byte) bool {
-	p, dest, err := d.resolve(payload)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.intake.topic = nil
+	p, dest, err := d.resolve(payload)
 	switch {
 	case err == nil:
-		d.admit(dest, h.seq, p)
+		d.admit(dest, h.seq, p, d.now())
 	case d.discards(p):
 		d.drop(h.seq)
 	default:

@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"narad/env"
@@ -13,7 +14,8 @@ import (
 // partition of another node can be one as well.
 type destination interface {
 	// deliver stores records in their order. After a nil error they are fsynced, read back and visible from offset base on
-	// (LOG-05). After an error they may have been stored or not; they will be sent again.
+	// (LOG-05). After an error they may have been stored or not; they will be sent again. Their bytes are used for others once
+	// it has returned.
 	deliver(records []segment.Record) (base int64, err error)
 	// awaited reports whether consumers wait for what is stored there.
 	awaited(now env.Instant) bool
@@ -33,6 +35,7 @@ type lane struct {
 	head    int
 	flying  int
 	bytes   int      // of the queue
+	slab    *slab    // where the bytes of the last records are, with room for more; nil: nowhere
 	skipped []uint64 // passed over, ascending, to be read again
 
 	started env.Instant   // of the commit in flight
@@ -45,11 +48,12 @@ type lane struct {
 	retired bool // its topic is gone
 }
 
-// pending is a message between its 202 and its commit. The bytes are its own.
+// pending is a message between its 202 and its commit. Its bytes are in a slab of its lane.
 type pending struct {
 	seq          uint64
 	at           env.Instant // when it was queued
 	key, payload []byte
+	slab         *slab // that they are in
 }
 
 func (r pending) bytes() int { return len(r.key) + len(r.payload) }
@@ -77,7 +81,76 @@ func (l *lane) accepts(limit int) bool {
 // oldest returns when the first record of the queue, which is not empty, came.
 func (l *lane) oldest() env.Instant { return l.queue[l.head].at }
 
+// slab is memory that records of a lane share. Those are committed in their order, so it lives little longer than the first of them.
+type slab struct {
+	buf     []byte
+	records int // of the queue that are in it
+}
+
+// slabSize is the size of slabs that are used again. Smaller ones are for lanes with little in them, so that what a lane holds is not
+// much more than its queue; larger ones are for records that are.
+const slabSize = 32 << 10
+
+// slabs holds those that nobody uses; which of them a lane gets is never visible.
+var slabs = sync.Pool{New: func() any { return &slab{buf: make([]byte, 0, slabSize)} }}
+
+// slabFor returns the size of the next slab of a lane whose queue has so many bytes.
+func slabFor(bytes int) int {
+	if bytes >= slabSize/2 {
+		return slabSize
+	}
+	return bytes
+}
+
+func newSlab(size int) *slab {
+	if size == slabSize {
+		return slabs.Get().(*slab)
+	}
+	return &slab{buf: make([]byte, 0, size)}
+}
+
+func (s *slab) release() {
+	if cap(s.buf) == slabSize {
+		s.buf = s.buf[:0]
+		slabs.Put(s)
+	}
+}
+
+// own makes the bytes of a record those of the lane: the reader reuses its buffer.
+func (l *lane) own(r *pending) {
+	size := r.bytes()
+	if l.slab == nil || cap(l.slab.buf)-len(l.slab.buf) < size {
+		l.leaveSlab()
+		l.slab = newSlab(max(size, slabFor(l.bytes)))
+	}
+	s, begin, middle := l.slab, len(l.slab.buf), len(l.slab.buf)+len(r.key)
+	s.buf = append(append(s.buf, r.key...), r.payload...)
+	r.key, r.payload = s.buf[begin:middle:middle], s.buf[middle:len(s.buf):len(s.buf)]
+	s.records++
+	r.slab = s
+}
+
+// leaveSlab puts nothing more into the slab.
+func (l *lane) leaveSlab() {
+	if l.slab != nil && l.slab.records == 0 {
+		l.slab.release()
+	}
+	l.slab = nil
+}
+
+// disown forgets a record of the queue.
+func (l *lane) disown(r *pending) {
+	l.bytes -= r.bytes()
+	r.slab.records--
+	if r.slab.records == 0 && r.slab != l.slab {
+		r.slab.release()
+	}
+	*r = pending{} // the array must not keep it
+}
+
+// push queues a record, whose bytes it copies.
 func (l *lane) push(r pending) {
+	l.own(&r)
 	if l.head > 0 && l.head >= len(l.queue)/2 { // reclaim the front, amortised
 		n := copy(l.queue, l.queue[l.head:])
 		clear(l.queue[n:])
@@ -90,10 +163,12 @@ func (l *lane) push(r pending) {
 // pop removes the first n records.
 func (l *lane) pop(n int) {
 	for i := range n {
-		l.bytes -= l.queue[l.head+i].bytes()
-		l.queue[l.head+i] = pending{} // the array must not keep what is committed
+		l.disown(&l.queue[l.head+i])
 	}
 	l.head += n
+	if l.size() == 0 {
+		l.leaveSlab()
+	}
 }
 
 // begin puts as many records in flight as one commit takes.
@@ -117,8 +192,7 @@ func (l *lane) giveBack(n int) {
 	seqs := make([]uint64, 0, len(back)+len(l.skipped))
 	for i := range back {
 		seqs = append(seqs, back[i].seq)
-		l.bytes -= back[i].bytes()
-		back[i] = pending{}
+		l.disown(&back[i])
 	}
 	l.queue = l.queue[:l.head+n]
 	l.skipped = append(seqs, l.skipped...)

@@ -42,7 +42,7 @@ func (e *Engine) Produce(m Message) error {
 	}
 	buf := produceBuffers.Get().(*[]byte)
 	defer produceBuffers.Put(buf)
-	partition := t.choose(m)
+	partition := t.choose(&m)
 	*buf = record.AppendProduce((*buf)[:0], record.Produce{
 		Topic: t.info.Name, Incarnation: t.info.ID, Key: m.Key, Partition: partition,
 		CreatedMs: e.env.Wall().UnixMilli(), Payload: m.Payload,
@@ -68,7 +68,7 @@ func produceError(err error) error {
 	return fmt.Errorf("%w: %w", ErrProduceFailed, err)
 }
 
-func (m Message) validate(t *topic) error {
+func (m *Message) validate(t *topic) error {
 	switch {
 	case m.Incarnation != "" && m.Incarnation != t.info.ID:
 		return ErrTopicChanged
@@ -91,7 +91,7 @@ func (t *topic) checkPartition(partition int32) error {
 
 // choose picks the partition: an explicit one wins, then the hash of the key (FNV-1a, WAL-24), then the
 // partitions in turn.
-func (t *topic) choose(m Message) int32 {
+func (t *topic) choose(m *Message) int32 {
 	n := uint32(len(t.partitions()))
 	switch {
 	case m.Partition != AnyPartition:

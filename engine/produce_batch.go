@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 
 	"narad/record"
 )
@@ -36,7 +38,8 @@ func (e *Engine) ProduceBatch(topic string, messages []Message) error {
 	if err != nil {
 		return err
 	}
-	for i, m := range messages {
+	for i := range messages {
+		m := &messages[i]
 		if m.Topic != "" && m.Topic != topic {
 			return &BatchError{i, fmt.Errorf("%w: it names topic %s", ErrInvalid, m.Topic)}
 		}
@@ -49,35 +52,56 @@ func (e *Engine) ProduceBatch(topic string, messages []Message) error {
 
 // storeBatch appends the messages to the ingress log in one go.
 func (e *Engine) storeBatch(t *topic, messages []Message) error {
-	buf := make([]byte, 0, roomFor(t, messages)) // of its own: a batch may be large, and a pool would keep it. It never moves
-	payloads := make([][]byte, len(messages))
-	partitions := make([]int32, len(messages))
-	now := e.env.Wall().UnixMilli()
-	for i, m := range messages {
-		partitions[i] = t.choose(m)
-		begin := len(buf)
-		buf = record.AppendProduce(buf, record.Produce{
-			Topic: t.info.Name, Incarnation: t.info.ID, Key: m.Key, Partition: partitions[i], CreatedMs: now, Payload: m.Payload,
-		})
-		payloads[i] = buf[begin:len(buf):len(buf)]
-	}
-	first, err := e.wal.Append(payloads...)
+	b := encodedBatches.Get().(*encodedBatch)
+	defer b.release()
+	b.encode(t, messages, e.env.Wall().UnixMilli())
+	first, err := e.wal.Append(b.records...)
 	if err != nil {
 		return produceError(err)
 	}
 	t.accepted()
 	if e.detailed() {
-		for i, partition := range partitions {
+		for i, partition := range b.partitions {
 			e.emit(Accepted{Key{t.info.Name, partition}, t.info.ID, first + uint64(i)})
 		}
 	}
 	return nil
 }
 
-// roomFor returns how many bytes the records of a batch take.
-func roomFor(t *topic, messages []Message) (n int) {
-	for _, m := range messages {
-		n += record.ProduceSize(record.Produce{Topic: t.info.Name, Incarnation: t.info.ID, Key: m.Key, Payload: m.Payload})
+// encodedBatch is a batch on its way into the ingress log.
+type encodedBatch struct {
+	buf        []byte
+	records    [][]byte // parts of buf
+	partitions []int32
+}
+
+// encodedBatches holds those that nobody uses; which of them a call gets is never visible.
+var encodedBatches = sync.Pool{New: func() any { return new(encodedBatch) }}
+
+// encodedKept bounds the memory of a batch that is kept.
+const encodedKept = 256 << 10
+
+// release ends the use of a batch.
+func (b *encodedBatch) release() {
+	if cap(b.buf) <= encodedKept {
+		encodedBatches.Put(b)
 	}
-	return n
+}
+
+func (b *encodedBatch) encode(t *topic, messages []Message, nowMs int64) {
+	rec := record.Produce{Topic: t.info.Name, Incarnation: t.info.ID, CreatedMs: nowMs}
+	size := len(messages) * record.ProduceSize(rec)
+	for i := range messages {
+		size += len(messages[i].Key) + len(messages[i].Payload)
+	}
+	buf := slices.Grow(b.buf[:0], size) // it moves no more: records are parts of it
+	b.records, b.partitions = b.records[:0], b.partitions[:0]
+	for i := range messages {
+		m := &messages[i]
+		rec.Key, rec.Payload, rec.Partition = m.Key, m.Payload, t.choose(m)
+		begin := len(buf)
+		buf = record.AppendProduce(buf, rec)
+		b.records, b.partitions = append(b.records, buf[begin:len(buf):len(buf)]), append(b.partitions, rec.Partition)
+	}
+	b.buf = buf
 }

@@ -367,6 +367,45 @@ func TestReaderSeek(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// Buffered hands out what one read of the file brought, and nothing else: what is behind it, be it another segment or damage, is left
+// to Next.
+func TestReaderBuffered(t *testing.T) {
+	r := newRig(t)
+	l := r.open(Options{})
+	_, err := l.Append([]byte("a"), []byte("b"), []byte("c"))
+	require.NoError(t, err)
+	reader := l.NewReader(1)
+	_, _, ok := reader.Buffered()
+	require.False(t, ok, "nothing was read")
+	_, _, ok, err = reader.Next()
+	require.NoError(t, err)
+	require.True(t, ok)
+	_, err = l.Append([]byte("d"))
+	require.NoError(t, err)
+	seq, b, ok := reader.Buffered()
+	require.True(t, ok)
+	require.Equal(t, uint64(2), seq)
+	reader.scan.buf[len(reader.scan.buf)-1] ^= 1 // of the third record
+	_, _, ok = reader.Buffered()
+	require.False(t, ok)
+	require.Equal(t, "b", string(b), "it is valid until the next read")
+	_, _, _, err = reader.Next()
+	var corrupt *CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	for want := range uint64(2) { // the reader stays where it was, and reads from the file again
+		seq, _, ok, err := reader.Next()
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, 3+want, seq)
+	}
+	_, _, ok = reader.Buffered()
+	require.False(t, ok)
+	require.NoError(t, reader.Close())
+	_, _, ok = reader.Buffered()
+	require.False(t, ok)
+	require.NoError(t, l.Close())
+}
+
 // A reader never shows a record that is not durable, though its bytes may be in the file already.
 func TestReaderStopsAtDurableEnd(t *testing.T) {
 	r := newRig(t)

@@ -63,6 +63,21 @@ func (m *machine) read(t *rapid.T) {
 	}
 }
 
+// readBuffered reads one record and then what came along with it, whose bytes stay until the next read.
+func (m *machine) readBuffered(t *rapid.T) {
+	m.read(t)
+	got := map[uint64][]byte{}
+	for seq, p, ok := m.reader.Buffered(); ok; seq, p, ok = m.reader.Buffered() {
+		require.Equal(t, m.readAt, seq)
+		require.Less(t, seq, m.next)
+		got[seq] = p
+		m.readAt++
+	}
+	for seq := m.readAt - uint64(len(got)); seq < m.readAt; seq++ {
+		require.Equal(t, m.records[seq], string(got[seq]))
+	}
+}
+
 func (m *machine) seek(t *rapid.T) {
 	m.readAt = rapid.Uint64Range(m.stored, m.next).Draw(t, "seq")
 	m.reader.Seek(m.readAt)
@@ -136,7 +151,7 @@ func TestHistories(t *testing.T) {
 		}}
 		m.open()
 		rt.Repeat(map[string]func(*rapid.T){
-			"append": m.append, "read": m.read, "seek": m.seek, "checkpoint": m.checkpoint, "reopen": m.reopen,
+			"append": m.append, "read": m.read, "read buffered": m.readBuffered, "seek": m.seek, "checkpoint": m.checkpoint, "reopen": m.reopen,
 			"power loss": m.powerLoss, "": m.check,
 		})
 		require.NoError(rt, m.reader.Close())

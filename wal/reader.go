@@ -67,6 +67,19 @@ func (r *Reader) Next() (seq uint64, payload []byte, ok bool, err error) {
 	}
 }
 
+// Buffered returns the next record if it was read from the file along with an earlier one: it does no I/O, and leaves everything else,
+// also what is damaged, to Next. The payload is valid until the next call of Next.
+func (r *Reader) Buffered() (seq uint64, payload []byte, ok bool) {
+	if r.seg == nil {
+		return 0, nil, false
+	}
+	if payload, ok = r.scan.buffered(r.pos); !ok {
+		return 0, nil, false
+	}
+	r.pos++
+	return r.pos - 1, payload, true
+}
+
 // Close releases the reader's file.
 func (r *Reader) Close() error {
 	file := r.file

@@ -56,6 +56,16 @@ func (s *scanner) next(seq uint64) (frame, payload []byte, damage, err error) {
 	}
 }
 
+// buffered returns the next frame's payload if it is in the buffer as a whole and as it should be.
+func (s *scanner) buffered(seq uint64) (payload []byte, ok bool) {
+	payload, n, damage := record.ParseWALFrame(s.buf[s.pos:], seq)
+	if damage != nil {
+		return nil, false
+	}
+	s.pos += n
+	return payload, true
+}
+
 // fill reads on, as far as the next frame needs it and at least one chunk, but never beyond the end.
 func (s *scanner) fill() error {
 	rest := s.buf[s.pos:]
