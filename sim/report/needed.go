@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"narad/sim"
 	"narad/sim/shrink"
@@ -51,7 +50,11 @@ func (r *Recording) Explore() error {
 	if r.Result.Err == nil || r.Result.Operations > exploreCalls || r.Result.Stats.Steps > exploreSteps {
 		return nil
 	}
-	x := explorer{r: r, limits: r.Result.Used, want: workload.Fingerprint(r.Result.Err), found: &Needed{Spared: map[string]Outcome{}}}
+	return r.explore(workload.Run, workload.Neighbours)
+}
+
+func (r *Recording) explore(world func(workload.Options) workload.Result, neighbours func(workload.Case, shrink.NeighbourOptions) ([]shrink.Decision, error)) error {
+	x := explorer{r: r, limits: r.Result.Used, want: workload.Fingerprint(r.Result.Err), found: &Needed{Spared: map[string]Outcome{}}, world: world}
 	if r.Case.Limits != nil {
 		x.limits = *r.Case.Limits
 	}
@@ -60,9 +63,13 @@ func (r *Recording) Explore() error {
 	}
 	x.calls()
 	x.faults()
-	if err := x.decisions(); err != nil {
+	c := r.Case
+	c.Limits, c.Choices = &x.limits, r.Result.Choices
+	list, err := neighbours(c, shrink.NeighbourOptions{Count: exploreOther, Workers: 1})
+	if err != nil {
 		return err
 	}
+	x.decisions(list)
 	r.Needed = x.found
 	return nil
 }
@@ -72,6 +79,7 @@ type explorer struct {
 	limits workload.Limits
 	want   string
 	found  *Needed
+	world  func(workload.Options) workload.Result
 }
 
 // run runs the world within other limits.
@@ -80,7 +88,7 @@ func (x *explorer) run(l workload.Limits, watch *workload.Watch) Outcome {
 	o.Choices, o.Limits, o.Watch = x.r.Result.Choices, &l, watch
 	o.MaxSteps = longerBy*x.r.Result.Stats.Steps + 1000
 	x.found.Runs++
-	switch workload.Fingerprint(workload.Run(o).Err) {
+	switch workload.Fingerprint(x.world(o).Err) {
 	case x.want:
 		return Same
 	case "":
@@ -160,14 +168,8 @@ func lastFault(last *string) *workload.Watch {
 	}
 }
 
-// decisions varies what else was decided: of clients, the nemesis, disks and crashes.
-func (x *explorer) decisions() error {
-	c := x.r.Case
-	c.Limits, c.Choices = &x.limits, x.r.Result.Choices
-	list, err := workload.Neighbours(c, shrink.NeighbourOptions{Count: exploreOther, Workers: 1})
-	if err != nil {
-		return err
-	}
+// decisions keeps those after whose change the failure never came, of clients, the nemesis, disks and crashes.
+func (x *explorer) decisions(list []shrink.Decision) {
 	for _, d := range list {
 		if !shrink.Telling(d.Drawn) {
 			continue
@@ -178,7 +180,6 @@ func (x *explorer) decisions() error {
 			x.found.Others = append(x.found.Others, d)
 		}
 	}
-	return nil
 }
 
 // decisive says in words which fault the failure hangs on.
@@ -217,7 +218,7 @@ func (n *Needed) neededCalls() (count int) {
 // decisionWords says what was decided.
 func decisionWords(d shrink.Decision) string {
 	text := fmt.Sprintf("%s: %s draws %d of %d; %s led elsewhere", d.Task, d.Site, d.Value, d.N, plural(d.Tried, "other value"))
-	if d.Then != "" && d.At > time.Nanosecond {
+	if d.Then != "" {
 		text += "; then: " + firstLine(d.Then)
 	}
 	return text

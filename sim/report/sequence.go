@@ -10,6 +10,7 @@ import (
 
 	"narad/engine"
 	"narad/env"
+	"narad/sim/workload"
 )
 
 // sequence is the story on lanes: one row for each entry, one column for each who acts.
@@ -97,11 +98,16 @@ func (r *Recording) sequence(f Focus, story []Entry) sequence {
 }
 
 func (r *Recording) sequencer(f Focus) sequencer {
-	s := sequencer{r: r, f: f, served: map[int64]bool{}}
+	s := sequencer{r: r, f: f, served: map[int64]bool{}, names: map[string]string{}, calls: map[string][]workload.Call{}}
 	for _, c := range r.Calls {
 		if c.Task != 0 {
 			s.served[c.Task] = true
 		}
+		if s.names[c.Client] == "" {
+			s.names[c.Client] = clientName(c.Client)
+		}
+		name := s.names[c.Client]
+		s.calls[name] = append(s.calls[name], c)
 	}
 	return s
 }
@@ -110,6 +116,8 @@ type sequencer struct {
 	r      *Recording
 	f      Focus
 	served map[int64]bool
+	names  map[string]string          // of clients, by their tasks
+	calls  map[string][]workload.Call // by the name of the client
 	lanes  []seqLane
 	merged map[string]string // lanes that became part of another
 	spans  []held            // leases of the offsets of the failure
@@ -205,8 +213,12 @@ func (s *sequencer) row(e Entry) seqRow {
 func (s *sequencer) goesOn(l seqLane, e Entry) string {
 	switch l.Kind {
 	case "client":
-		for _, c := range s.r.Calls {
-			if own := clientName(c.Client); (own == l.Name || s.merged[own] == l.Name) && c.Start <= e.At && e.At <= c.End && c.Start < c.End {
+		waits := func(c workload.Call) bool { return c.Start <= e.At && e.At <= c.End && c.Start < c.End }
+		if slices.ContainsFunc(s.calls[l.Name], waits) {
+			return "call"
+		}
+		for name, part := range s.merged { // order-free: any of them
+			if part == l.Name && slices.ContainsFunc(s.calls[name], waits) {
 				return "call"
 			}
 		}
@@ -395,7 +407,7 @@ func fewSteps(list []step) []step {
 	}
 	if n := len(list) - stepsMax; n > 0 {
 		const head = stepsMax / 4
-		gone := step{Text: fmt.Sprintf("… %s more, see below", plural(n+1, "step")), Kind: "more"}
+		gone := step{Text: fmt.Sprintf("… %s, see below", plural(n+1, "more step")), Kind: "more"}
 		list = slices.Concat(list[:head], []step{gone}, list[head+n+1:])
 	}
 	return list
