@@ -94,11 +94,7 @@ func (r *Recording) draw(f Focus, story []Entry) drawing {
 		{"engine tasks", r.tasks()},
 		{"disk", r.files()},
 	}
-	for _, g := range d.Groups {
-		for _, l := range g.Lanes {
-			l.thin(d.End)
-		}
-	}
+	d.thin()
 	d.Parts = r.partitions(f)
 	r.dropNode(&d)
 	return d
@@ -157,11 +153,42 @@ func (s *laneSet) sorted() []*lane {
 	return s.lanes
 }
 
-// lanesMax is how many items of a lane are drawn one by one.
-const lanesMax = 2500
+// lanesMax is how many items of a lane are drawn one by one, itemsMax how many of all lanes together.
+const (
+	lanesMax = 2500
+	itemsMax = 20_000
+)
 
-// thin joins neighbours of one kind that nobody could tell apart, when there are too many.
-func (l *lane) thin(end float64) {
+// thin joins items of the longest lanes until all of them together are not too many for a page.
+func (d *drawing) thin() {
+	var lengths []int
+	for _, g := range d.Groups {
+		for _, l := range g.Lanes {
+			lengths = append(lengths, len(l.Items))
+		}
+	}
+	most := fairShare(lengths, itemsMax, lanesMax)
+	for _, g := range d.Groups {
+		for _, l := range g.Lanes {
+			l.thin(d.End, most)
+		}
+	}
+}
+
+// fairShare returns how many each may have, at most limit, so that together they have at most total: who has less leaves the rest to others.
+func fairShare(lengths []int, total, limit int) int {
+	slices.Sort(lengths)
+	for i, n := range lengths {
+		if share := total / (len(lengths) - i); n > share {
+			return max(1, min(share, limit))
+		}
+		total -= n
+	}
+	return limit
+}
+
+// thin joins neighbours of one kind that nobody could tell apart, when there are more than most.
+func (l *lane) thin(end float64, most int) {
 	slices.SortStableFunc(l.Items, func(a, b item) int {
 		if a.From < b.From {
 			return -1
@@ -171,13 +198,13 @@ func (l *lane) thin(end float64) {
 		}
 		return 0
 	})
-	for grain := end / 4000; len(l.Items) > lanesMax; grain *= 2 {
+	for grain := end / 4000; len(l.Items) > most; grain *= 2 {
 		var kept []item
 		counts := map[int]int{}
 		newest := map[string]int{} // by kind
 		for _, i := range l.Items {
 			at, ok := newest[i.Kind]
-			if ok && i.From-kept[at].To < grain {
+			if ok && i.From-kept[at].From < grain {
 				counts[at]++
 				kept[at].To = max(kept[at].To, i.To)
 				continue
@@ -614,7 +641,7 @@ func (c *chart) finish(end env.Instant) partDoc {
 	}
 	c.Leases = c.Leases[max(0, len(c.Leases)-chartMax):]
 	for _, l := range c.Slots {
-		l.thin(at)
+		l.thin(at, lanesMax)
 	}
 	return c.partDoc
 }

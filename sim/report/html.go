@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"narad/engine"
 	"narad/env"
 	"narad/sim/workload"
 )
@@ -31,6 +32,7 @@ type page struct {
 	Failed    bool
 	Focus     Focus
 	About     string
+	Topic     string // what its topic is set to
 	Lead      string // of the detail: its first line
 	Rest      string // and the others
 	Expected  string
@@ -87,7 +89,7 @@ func (r *Recording) HTML(w io.Writer) error {
 		p.Expected, p.Missing = r.expected(f), r.missing(f)
 		p.Title = f.Invariant
 		p.Lead, p.Rest, _ = strings.Cut(f.Detail, "\n")
-		p.Rest = inSeconds(p.Rest)
+		p.Rest, p.Topic = inSeconds(p.Rest), r.topicWords(f)
 	}
 	p.Reproduce, p.PlanName = r.reproduce()
 	if p.PlanName != "" {
@@ -166,6 +168,20 @@ func (r *Recording) neededWords() string {
 	default:
 		return fmt.Sprintf("Of %s of the traffic %d are needed: the world was run again without each.", plural(len(n.Calls), all), needed)
 	}
+}
+
+// topicWords says what the topic of the failure is set to, as it was created.
+func (r *Recording) topicWords(f Focus) string {
+	for _, e := range r.Events {
+		v, ok := e.Event.Event.(engine.TopicCreated)
+		if !ok || v.Topic.Name != f.Key.Topic || f.Node != "" && e.Node != f.Node {
+			continue
+		}
+		t := v.Topic
+		return fmt.Sprintf("Topic %s: %s, a lease lasts %v; of a partition at most %d are leased at a time and %d acked ahead.",
+			t.Name, plural(int(t.Partitions), "partition"), time.Duration(t.VisibilityMs)*time.Millisecond, t.MaxInFlight, t.MaxAckedAhead)
+	}
+	return ""
 }
 
 // summary says in a sentence how large the world is.

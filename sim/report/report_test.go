@@ -190,8 +190,38 @@ func TestThin(t *testing.T) {
 	for i := range 50_000 {
 		l.Items = append(l.Items, item{From: float64(i) / 1000, To: float64(i) / 1000, Kind: "write", Text: "w"})
 	}
-	l.thin(50)
+	l.thin(50, lanesMax)
 	require.LessOrEqual(t, len(l.Items), lanesMax)
 	require.Contains(t, l.Items[0].Text, "more, the first: w")
 	require.InDelta(t, 49.999, l.Items[len(l.Items)-1].To, 0.001, "the end is still there")
+}
+
+// A long run is drawn with fewer items, and the lanes with few of them keep all.
+func TestThinDrawing(t *testing.T) {
+	d := drawing{End: 1000}
+	d.Groups = []group{{Name: "disk"}}
+	for i := range 100 {
+		l := &lane{Name: "lane"}
+		for j := range 10 + 100*i {
+			at := float64(j) * 1000 / float64(10+100*i)
+			l.Items = append(l.Items, item{From: at, To: at, Kind: "write", Text: "w"})
+		}
+		d.Groups[0].Lanes = append(d.Groups[0].Lanes, l)
+	}
+	d.thin()
+	total := 0
+	for _, l := range d.Groups[0].Lanes {
+		total += len(l.Items)
+		require.NotEmpty(t, l.Items)
+	}
+	require.LessOrEqual(t, total, itemsMax)
+	require.Greater(t, total, itemsMax/4)
+	require.Len(t, d.Groups[0].Lanes[0].Items, 10)
+	require.Len(t, d.Groups[0].Lanes[1].Items, 110)
+}
+
+func TestFairShare(t *testing.T) {
+	require.Equal(t, 100, fairShare([]int{1, 2, 3}, 1000, 100), "all fit")
+	require.Equal(t, 45, fairShare([]int{10, 500, 500}, 100, 100))
+	require.Equal(t, 20, fairShare([]int{500, 10, 500}, 100, 20))
 }

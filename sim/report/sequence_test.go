@@ -94,8 +94,8 @@ func TestWords(t *testing.T) {
 	}
 	key := engine.Key{Topic: "topic0", Partition: 3}
 	for want, v := range map[string]engine.Event{ // order-free: each on its own
-		"the node serves again, after an unclean stop": engine.Opened{},
-		"retention failed: key topic0/3, err boom":     engine.RetentionFailed{Key: key, Err: errBoom},
+		"the node serves again, after an unclean stop":                             engine.Opened{},
+		"retention failed: key topic0/3, err boom":                                 engine.RetentionFailed{Key: key, Err: errBoom},
 		"record 7 of the ingress log: written and said to be synced":               engine.WAL{Event: wal.BatchSynced{First: 7, Next: 8}},
 		"records 7 to 9 of the ingress log: written and said to be synced":         engine.WAL{Event: wal.BatchSynced{First: 7, Next: 10}},
 		"the ingress log is recovered: no records, checkpoint 4":                   engine.WAL{Event: wal.Recovered{First: 4, Next: 4, Checkpoint: 4}},

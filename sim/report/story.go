@@ -79,9 +79,14 @@ func (r *Recording) faultEntries(f Focus) (list []Entry) {
 			kind = "life"
 			l.Text = map[string]string{"boot": "the process " + life + " starts", "exited": "the process " + life + " has ended"}[what]
 		}
+		if strings.HasPrefix(l.Text, "starve ") {
+			kind, l.Text = "life", "the scheduler sets aside "+strings.TrimPrefix(l.Text, "starve ")
+		}
 		who := l.Who
-		if node, _, ok := strings.Cut(l.Text, "."); kind == "life" && ok {
-			who = strings.TrimPrefix(node, "the process ")
+		if process, ok := strings.CutPrefix(l.Text, "the process "); ok {
+			who, _, _ = strings.Cut(process, ".")
+		} else if who == "-" {
+			who = "scheduler"
 		}
 		list = append(list, Entry{At: l.At, Who: who, Kind: kind, Text: l.Text, order: l.Order, minor: kind == "life"})
 	}
