@@ -71,6 +71,9 @@ type batch struct {
 func (b *batch) full() bool { return len(b.items) >= b.count || b.bytes >= MaxConsumeBytes }
 
 func (b *batch) add(d *Delivery) {
+	if b.items == nil {
+		b.items = make([]*Delivery, 0, b.count)
+	}
 	b.items = append(b.items, d)
 	b.bytes += d.Size()
 }
@@ -138,21 +141,32 @@ func (b *batch) answer(fit func(*Delivery) bool) {
 			break
 		}
 	}
-	for _, d := range b.items {
-		b.topic.answered(d)
-	}
+	b.topic.answered(b.items...)
 }
 
 // dropLapsed removes the messages whose lease did not last until here (CON-19).
 func (b *batch) dropLapsed() {
 	kept := b.items[:0]
-	for _, d := range b.items {
-		if b.topic.isLive(d) {
-			kept = append(kept, d)
-		}
+	for rest := b.items; len(rest) > 0; {
+		n := runOf(rest)
+		kept = b.topic.partitions()[rest[0].Partition].appendLive(kept, rest[:n])
+		rest = rest[n:]
 	}
 	clear(b.items[len(kept):])
 	b.items = kept
+}
+
+// appendLive appends those of the partition's messages to dst whose leases still live.
+func (p *partition) appendLive(dst, ds []*Delivery) []*Delivery {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.topic.engine.env.Now()
+	for _, d := range ds {
+		if p.isLeased(d.lease(), now) {
+			dst = append(dst, d)
+		}
+	}
+	return dst
 }
 
 // cut gives back the messages from the i-th on.

@@ -121,21 +121,46 @@ func waits(r *ConsumeRequest, err error) bool {
 	return r.Wait > 0 && (errors.Is(err, ErrEmpty) || transient(err))
 }
 
-// answered reports that a message is about to leave the engine.
-func (t *topic) answered(d *Delivery) {
-	if t.engine.listening() {
-		t.engine.emit(Delivered{Key{d.Topic, d.Partition}, d.Offset, d.Handle.Nonce, d.Size(), t.engine.env.Now()})
+// answered reports that messages are about to leave the engine.
+func (t *topic) answered(ds ...*Delivery) {
+	switch e := t.engine; {
+	case e.opts.Tally != nil:
+		for len(ds) > 0 {
+			n, bytes := runOf(ds), 0
+			for _, d := range ds[:n] {
+				bytes += d.Size()
+			}
+			e.opts.Tally.Delivered(Key{t.info.Name, ds[0].Partition}, n, bytes)
+			ds = ds[n:]
+		}
+	case e.listening():
+		for _, d := range ds {
+			e.emit(Delivered{Key{d.Topic, d.Partition}, d.Offset, d.Handle.Nonce, d.Size(), e.env.Now()})
+		}
 	}
 }
 
-// isLive reports whether the lease behind a delivery still lives.
-func (t *topic) isLive(d *Delivery) bool {
-	return t.partitions()[d.Partition].stillLeased(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce})
+// runOf returns how many of the first messages are of one partition.
+func runOf(ds []*Delivery) int {
+	for i, d := range ds {
+		if d.Partition != ds[0].Partition {
+			return i
+		}
+	}
+	return len(ds)
 }
+
+// lease names the lease behind a delivery.
+func (d *Delivery) lease() inflight.Lease {
+	return inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce}
+}
+
+// isLive reports whether the lease behind a delivery still lives.
+func (t *topic) isLive(d *Delivery) bool { return t.partitions()[d.Partition].stillLeased(d.lease()) }
 
 // giveBack releases a record that has nobody to receive it.
 func (t *topic) giveBack(d *Delivery, cause Cause) {
-	t.partitions()[d.Partition].release(inflight.Lease{Offset: d.Offset, Nonce: d.Handle.Nonce}, cause)
+	t.partitions()[d.Partition].release(d.lease(), cause)
 }
 
 // manyPartitions is the largest number of partitions whose logs a scan resolves at once (CON-14).
@@ -236,7 +261,7 @@ func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (d *Del
 			return nil, quick, err
 		}
 		e.env.Point("engine: reserved, not read")
-		rec, err := log.Read(lease.Offset)
+		rec, err := e.read(log, lease.Offset)
 		if err == nil && p.stillLeased(lease) {
 			return p.delivery(lease, rec), false, nil
 		}
@@ -254,6 +279,14 @@ func (p *partition) take(log *segment.Log, now env.Instant, via Handout) (d *Del
 			return nil, false, ErrClosed
 		}
 	}
+}
+
+// read returns a record for a delivery.
+func (e *Engine) read(log *segment.Log, offset int64) (segment.Record, error) {
+	if e.opts.SharedReads {
+		return log.View(offset)
+	}
+	return log.Read(offset)
 }
 
 // reserve claims the lowest unresolved offset. The high watermark is read first: it only grows.
@@ -295,11 +328,16 @@ func (p *partition) tellReserve(lease inflight.Lease, outcome inflight.Outcome, 
 func (p *partition) stillLeased(lease inflight.Lease) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.isLeased(lease, p.topic.engine.env.Now())
+}
+
+// isLeased needs p.mu.
+func (p *partition) isLeased(lease inflight.Lease, now env.Instant) bool {
 	if p.shard == nil {
 		return false
 	}
 	live, ok := p.shard.Lookup(lease.Offset)
-	return ok && live.Nonce == lease.Nonce && p.topic.engine.env.Now() < live.Expiry
+	return ok && live.Nonce == lease.Nonce && now < live.Expiry
 }
 
 // unread deals with a reservation whose record could not be read, and reports whether the offset is resolved, so that the

@@ -64,6 +64,19 @@ type Options struct {
 	// allocation: Accepted, Dispatched, Leased, ConsumerSnapshot, Replayed, and those of waiters and of the pump. What counts
 	// messages stays: Stored for each commit, Delivered, Settled, and all ends of leases.
 	Coarse bool
+	// Tally hears of messages that are delivered and settled in place of the Listener, without an event for each. Default: none.
+	Tally Tally
+	// SharedReads has deliveries share the memory of their keys and payloads with other reads, which spares a copy: whoever gets one
+	// must not change them, and should let go of them soon. Default: they belong to whoever gets them.
+	SharedReads bool
+}
+
+// Tally counts messages. It is called as a Listener is, and must be as quick.
+type Tally interface {
+	// Delivered says that messages of a partition, with so many bytes of keys and payloads, are about to be returned to consumers.
+	Delivered(key Key, messages, bytes int)
+	// Settled says that an ack was accepted.
+	Settled(key Key, at env.Instant)
 }
 
 func (o Options) withDefaults() Options {

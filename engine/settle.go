@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"narad/env"
 	"narad/inflight"
 )
 
@@ -54,17 +55,25 @@ func (p *partition) ack(h inflight.Handle) bool {
 	now := e.env.Now()
 	expired := p.purgeLocked(now) // a lapsed lease settles nothing, whoever asks (INF-14)
 	ok, effect := p.shard.Ack(now, h.Offset, h.Nonce)
-	if e.listening() {
-		if ok {
-			e.emit(Settled{p.key, h.Offset, h.Nonce, p.shard.Committed(), now})
-		} else {
-			e.emit(HandleRefused{p.key, h, now})
-		}
+	if e.listening() || e.opts.Tally != nil {
+		p.tellAck(ok, h, now)
 	}
 	p.mu.Unlock()
 	e.env.Point("engine: acked, not reported")
 	p.act(expired | effect)
 	return ok
+}
+
+// tellAck reports the outcome of an ack. It needs p.mu.
+func (p *partition) tellAck(ok bool, h inflight.Handle, now env.Instant) {
+	switch e := p.topic.engine; {
+	case !ok:
+		e.emit(HandleRefused{p.key, h, now})
+	case e.opts.Tally != nil:
+		e.opts.Tally.Settled(p.key, now)
+	default:
+		e.emit(Settled{p.key, h.Offset, h.Nonce, p.shard.Committed(), now})
+	}
 }
 
 func (p *partition) extend(h inflight.Handle) bool {

@@ -5,6 +5,7 @@ import (
 
 	"narad/committer"
 	"narad/engine"
+	"narad/env"
 	"narad/inflight"
 	"narad/segment"
 	"narad/wal"
@@ -24,15 +25,9 @@ func (o *Observer) Listen(v engine.Event) {
 func (o *Observer) count(v engine.Event) (loud bool) {
 	switch v := v.(type) {
 	case engine.Delivered:
-		if p := o.topics.part(v.Key); p != nil {
-			p.consumed.Add(1)
-			p.consumedBytes.Add(uint64(v.Bytes))
-		}
+		tally{o}.Delivered(v.Key, 1, v.Bytes)
 	case engine.Settled:
-		if p := o.topics.part(v.Key); p != nil {
-			p.acked.Add(1)
-			p.late.acked(v.At)
-		}
+		tally{o}.Settled(v.Key, v.At)
 	case engine.Stored:
 		o.stored(v)
 	case engine.WAL:
@@ -67,6 +62,25 @@ func (o *Observer) count(v engine.Event) (loud bool) {
 		return true
 	}
 	return false
+}
+
+// tally counts the messages that are delivered and settled.
+type tally struct{ o *Observer }
+
+// Delivered implements [engine.Tally].
+func (t tally) Delivered(key engine.Key, messages, bytes int) {
+	if p := t.o.topics.part(key); p != nil {
+		p.consumed.Add(uint64(messages))
+		p.consumedBytes.Add(uint64(bytes))
+	}
+}
+
+// Settled implements [engine.Tally].
+func (t tally) Settled(key engine.Key, at env.Instant) {
+	if p := t.o.topics.part(key); p != nil {
+		p.acked.Add(1)
+		p.late.acked(at)
+	}
 }
 
 func (o *Observer) ended(topic string, how, n int) {

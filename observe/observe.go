@@ -40,7 +40,7 @@ type Config struct {
 
 // Observer is the eyes of one node. It implements server.Observer. All methods may be called from any number of goroutines.
 //
-// Give Listen and Coarse to the engine's options, call Start with the opened engine, and give the observer, Handler and
+// Give Listen, Coarse and Tally to the engine's options, call Start with the opened engine, and give the observer, Handler and
 // ServeStatus to the server's options.
 type Observer struct {
 	config   Config
@@ -110,6 +110,14 @@ func (o *Observer) Handler() http.Handler { return o.handler }
 
 // Coarse is what engine.Options.Coarse should be: the details are heard only by debug lines and traces.
 func (o *Observer) Coarse() bool { return o.trace == nil && !o.debug }
+
+// Tally is what engine.Options.Tally should be: nil where Listen hears of each message.
+func (o *Observer) Tally() engine.Tally {
+	if !o.Coarse() {
+		return nil
+	}
+	return tally{o}
+}
 
 // Start begins to poll the engine, which serves from now on.
 func (o *Observer) Start(e *engine.Engine) {

@@ -40,7 +40,7 @@ func newRig(t *testing.T, c Config) *rig {
 }
 
 func (r *rig) open(opts engine.Options) {
-	opts.Listener, opts.Coarse = r.o.Listen, r.o.Coarse()
+	opts.Listener, opts.Coarse, opts.Tally = r.o.Listen, r.o.Coarse(), r.o.Tally()
 	e, err := engine.Open(r.dir, opts)
 	require.NoError(r.t, err)
 	r.e = e

@@ -181,10 +181,18 @@ func waitOutcome(err error, wait time.Duration) WaitOutcome {
 // deliver sends a message. When the client has left, or cannot be written to, nobody holds the handle: the
 // lease is given back, so that the next consumer gets the message at once.
 func (s *Server) deliver(x *exchange, d *engine.Delivery) {
-	if !x.deliverJSON(func() []byte { return appendMessage(x.buffer(messageRoom(d)), d) }) {
+	encode := func() []byte {
+		body := appendMessage(x.buffer(messageRoom(d)), d)
+		letGo(d)
+		return body
+	}
+	if !x.deliverJSON(encode) {
 		s.giveBack(d)
 	}
 }
+
+// letGo forgets the bytes of a message that was encoded: they can be part of much more memory, and the client may be slow.
+func letGo(d *engine.Delivery) { d.Key, d.Payload = nil, nil }
 
 // deliverJSON sends an answer and reports whether it went out.
 func (x *exchange) deliverJSON(body func() []byte) bool {
@@ -245,6 +253,9 @@ func (s *Server) leaseBatch(x *exchange, req *engine.ConsumeRequest, count int) 
 	items, err := s.engine.ConsumeBatch(req, count)
 	if err != nil {
 		return err
+	}
+	for _, d := range items {
+		letGo(d)
 	}
 	if !x.deliverJSON(func() []byte { return append(a.body, "]}"...) }) {
 		for _, d := range items {

@@ -214,6 +214,8 @@ func (n *node) engineOptions() engine.Options {
 		Codec:                 map[string]record.Codec{"none": record.CodecNone, "zstd": record.CodecZstd}[s.Codec],
 		Listener:              n.observer.Listen,
 		Coarse:                n.observer.Coarse(),
+		Tally:                 n.observer.Tally(),
+		SharedReads:           true,
 	}
 }
 

@@ -34,6 +34,7 @@ func TestConfigurationReachesTheParts(t *testing.T) {
 	require.Equal(t, engine.Options{
 		CommitInterval: 2 * time.Second, WriteoutInterval: 50 * time.Millisecond, WALPreallocate: true, IdleAfter: 60001 * time.Millisecond,
 		ColdRetentionInterval: 2 * time.Minute, Codec: record.CodecZstd, CompressionLevel: record.LevelBetter, Coarse: e.Coarse,
+		Tally: n.observer.Tally(), SharedReads: true,
 	}, e)
 	require.NoError(t, e.Validate())
 
