@@ -459,8 +459,13 @@ func (r *Recording) partitions(f Focus) []partDoc {
 		b.crash(c)
 	}
 	var list []partDoc
+	leases, writes := b.room()
 	for _, c := range b.order {
-		list = append(list, c.finish(r.End))
+		if c.Focus {
+			list = append(list, c.finish(r.End, chartMax, lanesMax))
+		} else {
+			list = append(list, c.finish(r.End, leases, writes))
+		}
 	}
 	slices.SortStableFunc(list, func(x, y partDoc) int {
 		switch {
@@ -628,10 +633,26 @@ func (c *chart) setAnchor(slot int, at float64) {
 	c.anchor, c.since = slot, at
 }
 
-// chartMax bounds how many leases and slot writes of a partition are drawn: of more, the newest.
-const chartMax = 4000
+// chartMax is how many leases of a partition are drawn, the newest, and othersMax how many leases, and how many slot writes, of all partitions
+// together that the failure is not about.
+const (
+	chartMax  = 4000
+	othersMax = 4000
+)
 
-func (c *chart) finish(end env.Instant) partDoc {
+// room returns how many leases and how many writes of a slot each of the partitions has room for that the failure is not about.
+func (b *charts) room() (leases, writes int) {
+	var held, written []int
+	for _, c := range b.order {
+		if !c.Focus {
+			held = append(held, len(c.Leases))
+			written = append(written, len(c.Slots[0].Items), len(c.Slots[1].Items))
+		}
+	}
+	return fairShare(held, othersMax, chartMax), fairShare(written, othersMax, lanesMax)
+}
+
+func (c *chart) finish(end env.Instant, leases, writes int) partDoc {
 	at := seconds(end)
 	c.setAnchor(-1, at)
 	for i := range c.Leases {
@@ -639,9 +660,9 @@ func (c *chart) finish(end env.Instant) partDoc {
 			l.To = at
 		}
 	}
-	c.Leases = c.Leases[max(0, len(c.Leases)-chartMax):]
+	c.Leases = c.Leases[max(0, len(c.Leases)-leases):]
 	for _, l := range c.Slots {
-		l.thin(at, lanesMax)
+		l.thin(at, writes)
 	}
 	return c.partDoc
 }

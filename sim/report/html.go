@@ -187,8 +187,9 @@ func (r *Recording) topicWords(f Focus) string {
 // summary says in a sentence how large the world is.
 func (r *Recording) summary() string {
 	s := r.Result.Stats
-	return fmt.Sprintf("%d client operations on %d messages; %d process crashes, %d power losses, %d pauses; %v of virtual time.",
-		r.Result.Operations, r.Result.Tried, s.ProcessCrashes, s.PowerLosses, s.Pauses, r.Result.Simulated.Round(time.Microsecond))
+	return fmt.Sprintf("%s on %s; %s, %s, %s; %v of virtual time.",
+		plural(r.Result.Operations, "client operation"), plural(r.Result.Tried, "message"), plural(s.ProcessCrashes, "process crash"),
+		plural(s.PowerLosses, "power loss"), plural(s.Pauses, "pause"), r.Result.Simulated.Round(time.Microsecond))
 }
 
 func (r *Recording) facts() [][2]string {

@@ -14,7 +14,7 @@
     ["files", ["write", "sync", "read", ["meta", "names and sizes"]]],
     ["consumer.ahead", [["window", "window write"], ["writeout", "writeout"], "prime", ["anchor", "is the anchor"], ["bad", "write over the anchor"]]],
     ["leases", [["acked", "ended by ack"], "expired", "given up", ["crashed", "lost in a crash"], ["live", "alive at the end"], ["overdue", "past its expiry"]]],
-    ["node", ["serving", "recovering", "down", ["crash", "process crash"], ["power", "power loss"], "pause", "starve", ["stall", "disk stall"]]]
+    ["node", ["serving", "recovering", "down", ["crash", "process crash"], ["power", "power loss"], ["fault", "failing file call"], "pause", "starve", ["stall", "disk stall"]]]
   ];
   var INK, SOFT, LINE, BAND, FOCUS, GUTTER = 210, ROW = 19;
   // Colours of the page, which follow the reader's choice of light or dark.

@@ -127,6 +127,9 @@ func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
+	if strings.HasSuffix(what, "s") || strings.HasSuffix(what, "sh") {
+		what += "e"
+	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
