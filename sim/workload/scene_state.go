@@ -143,7 +143,8 @@ func lateTicks(s *stage) {
 func killedThenPowerLoss(s *stage) {
 	for range 3 {
 		s.put(0)
-		s.ack(s.must("INV-02", 0))
+		acked := s.must("INV-02", 0)
+		s.ack(acked)
 		s.run.e.Sleep(250 * time.Millisecond) // a tick has come, a writeout perhaps not
 		s.node.m.CrashProcess()
 		s.boot()
@@ -157,7 +158,12 @@ func killedThenPowerLoss(s *stage) {
 		s.run.e.Sleep(s.wait())
 		s.node.m.PowerLoss()
 		s.boot()
-		if h, err := s.take(0, 0); err == nil {
+		h, err = s.take(0, 0)
+		switch {
+		case err != nil:
+		case h.handle.Offset > acked.handle.Offset: // the kill has doubled the message, and the copy was not there yet
+			s.ack(h)
+		default:
 			s.run.fail("Q-08", "%s: the ack of offset %d survived a kill and was lost with the power, %v later", s.node.name, h.handle.Offset, s.wait())
 		}
 	}
