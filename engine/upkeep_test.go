@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/record"
+	"narad/sim"
 )
 
 // A record that fits nowhere is tried again once a second, and the dispatcher rests in between.
@@ -72,5 +73,22 @@ func TestIdlePartitionWithSkips(t *testing.T) {
 		}
 		l.sleep(time.Minute)
 		require.Nil(t, p.shard, "the frontier has passed it")
+	})
+}
+
+// INV-32: a directory that could not be removed is tried again a second later, although nothing else happens.
+func TestRemovalIsTriedAgain(t *testing.T) {
+	inWorld(t, func(l *lab) {
+		l.mustBoot()
+		l.topic(one(0))
+		l.produce("t", "a")
+		require.NoError(t, l.ack(l.mustConsume("t")))
+		l.m.AimFault(sim.FailEIO, sim.OpRemove, contains(".stale-"))
+		l.delete("t")
+		l.sleep(janitorRetry / 2)
+		require.Equal(t, 1, count[TidyFailed](l))
+		require.Zero(t, count[StaleRemoved](l))
+		l.sleep(janitorRetry)
+		require.Equal(t, 1, count[StaleRemoved](l))
 	})
 }

@@ -18,14 +18,22 @@ func (n *Node) untidy(v engine.Event) {
 		n.cycle.messes[v.Name] = n.now()
 	case engine.StaleRemoved:
 		delete(n.cycle.messes, v.Stale)
+	case engine.DoubtRemains: // one task does both
+	default:
+		return
 	}
+	n.cycle.tidiedAt = n.now()
 }
+
+// tidyPause is how long nothing is tried after something could not be tidied up.
+const tidyPause = time.Second
 
 // Tidied checks that somebody still tries to remove what could not be removed.
 func (n *Node) Tidied() {
-	if !n.serving || n.closing || n.World.Now() < n.pausedUntil.Add(time.Minute) {
+	if !n.serving || n.closing || n.World.Now() < n.pausedUntil.Add(5*time.Second) {
 		return
 	}
+	rested := time.Duration(n.now() - n.cycle.tidiedAt)
 	limit := 8*time.Second + n.slack() + 2*time.Second*time.Duration(len(n.cycle.messes)) // one is tried after the other
 	for _, name := range slices.Sorted(maps.Keys(n.cycle.messes)) {
 		if _, topic := n.cycle.absent[name]; topic {
@@ -33,6 +41,9 @@ func (n *Node) Tidied() {
 		}
 		if since := time.Duration(n.now() - n.cycle.messes[name]); since > limit {
 			n.fail(model.Violate("INV-32", "topics/%s could not be removed %v ago, and was not tried again", name, since))
+		}
+		if rested > tidyPause+n.slack()+tidyPause/1_000_000*driftPPM {
+			n.fail(model.Violate("INV-32", "all is at rest, topics/%s could not be removed, and nothing was tried for %v", name, rested))
 		}
 	}
 }

@@ -42,6 +42,7 @@ type lifecycle struct {
 	absent   map[string]*absence    // by name
 	failed   map[engine.Key]failure // commits that failed and were not stored since
 	messes   map[string]int64       // true time when a directory could not be removed last, by name
+	tidiedAt int64                  // true time when the task that removes them was last told of
 
 	recordOf  map[uint64]topicKey // what accepted records of the ingress log are for
 	discarded map[uint64]bool
@@ -147,7 +148,7 @@ func (n *Node) seeTopic(v engine.Event) bool {
 		n.Goal("S-19") // a drop landed between an ack and its report
 	case engine.RecordDiscarded:
 		n.recordDiscarded(v.Seq)
-	case engine.StaleRemoved:
+	case engine.StaleRemoved, engine.DoubtRemains:
 		n.untidy(v)
 	default:
 		return false

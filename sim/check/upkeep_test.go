@@ -120,6 +120,15 @@ func TestUpkeepViolations(t *testing.T) {
 			n.Crashed(sim.ProcessCrash, disk.Report{})
 			n.Listen()(engine.Opened{Clean: true})
 		}},
+		"nobody goes on to remove what could not be removed": {"INV-32", func(w *sim.World, n *Node, see see) {
+			n.Excused = func(error) bool { return true }
+			see(found, engine.Opened{}, engine.TidyFailed{Name: "t.stale-1", Err: errBroken})
+			w.Env().Sleep(900 * time.Millisecond)
+			n.Quiet(w.Now()) // not yet
+			w.Env().Sleep(200 * time.Millisecond)
+			require.True(t, n.serving)
+			n.Quiet(w.Now())
+		}},
 		"a commit that failed once waits too long": {"INV-31", func(w *sim.World, n *Node, see see) { // WAL-27
 			see(found, engine.Opened{}, engine.DispatchFailed{Key: key}, engine.Stored{Key: key}, engine.DispatchFailed{Key: key})
 			w.Env().Sleep(60 * time.Millisecond)
