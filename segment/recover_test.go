@@ -601,7 +601,7 @@ func TestFrameThatVanishesUnderRecovery(t *testing.T) { // LOG-24, LOG-25, LOG-0
 				s.next = 500
 				require.NoError(t, s.commit(2, 900), s.state.at)
 				s.state.at += ", committed again"
-				(&checker{t: t, limit: 20}).durable(s)
+				newChecker(t, 20).durable(s)
 				require.NoError(t, s.log.Close())
 			}
 			require.Greater(t, evictions, 5)

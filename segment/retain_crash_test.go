@@ -13,7 +13,7 @@ import (
 // order of the removals alone that keeps what is left without a hole, whatever a power loss leaves.
 func TestRetainOnAFullDiskCrash(t *testing.T) {
 	for _, p := range []disk.Personality{disk.Adversarial, disk.Ordered} {
-		c := &checker{t: t, opt: crashOptions, limit: 8, seen: map[[2]uint64]int{}}
+		c := newChecker(t, 8)
 		s := c.story(disk.New(p))
 		s.program("big", "big", "big", "1")
 		s.states = nil
@@ -30,6 +30,6 @@ func TestRetainOnAFullDiskCrash(t *testing.T) {
 		for _, st := range s.states {
 			c.crash(st, 0)
 		}
-		require.Greater(t, c.images, len(s.states))
+		require.Greater(t, c.looked, len(s.states))
 	}
 }
