@@ -493,7 +493,13 @@ func (r *Recording) Explain(w io.Writer) {
 	if f.Demand != "" {
 		fmt.Fprintf(w, "the rule: %s\n", f.Demand)
 	}
-	fmt.Fprintf(w, "about: %s\nfaults: %s\n\n", f, r.decisive())
+	fmt.Fprintf(w, "about: %s\nfaults: %s\n", f, r.decisive())
+	for _, text := range []string{r.missing(f), r.neededWords()} {
+		if text != "" {
+			fmt.Fprintf(w, "%s\n", text)
+		}
+	}
+	fmt.Fprintln(w)
 	for _, e := range r.Story() {
 		mark := map[string]string{"client": "→", "engine": " ", "disk": "·", "fault": "✗", "life": "○", "failure": "!"}[e.Kind]
 		fmt.Fprintf(w, "%14.9f %s %-26s %s\n", float64(e.At)/1e9, mark, e.Who, e.Text)
