@@ -84,6 +84,15 @@ func TestStory(t *testing.T) {
 		}
 	}
 	in("INV-06: ack of offset", "the rule: ", "about: node n1, partition topic", "produce of message", "202 for record", "is committed as offset", "is leased under nonce", "accepted; the frontier is", "! check")
+	list := r.Story()
+	for i, e := range list { // what serves a call comes after it
+		if e.Kind != "client" || e.task == 0 {
+			continue
+		}
+		for _, before := range list[:i] {
+			require.False(t, before.Kind == "engine" && before.task == e.task, "%s before %s", before.Text, e.Text)
+		}
+	}
 	other := regexp.MustCompile(`offset (\d+) of \S+ is leased`)
 	for _, m := range other.FindAllStringSubmatch(story, -1) {
 		require.Equal(t, number(m[1]), f.Offsets[0], "leases of other offsets are not told")

@@ -28,7 +28,6 @@ type Entry struct {
 	core  bool  // it is about the offsets, records or messages themselves
 	minor bool  // it belongs to every start, or to every pass of the pump
 	task  int64 // that told it; of a call the task that served it
-	until env.Instant
 }
 
 // Story tells what happened to what the failure is about, from its production to the failure, with the crashes and
@@ -37,16 +36,19 @@ func (r *Recording) Story() []Entry {
 	f := r.Focus()
 	var list []Entry
 	tasks := map[int64]bool{} // that told something which belongs to the story
+	cores := map[int64]bool{} // of them those that told something about the failure itself
 	for _, e := range r.Events {
 		if f.concerns(e) {
 			id, core := e.Task.ID(), f.core(e.Event.Event)
-			list = append(list, Entry{At: e.At, Who: r.names[id], Kind: "engine", Text: e.words(), order: e.Order, core: core, minor: minor(e.Event.Event), task: id})
+			list = append(list, Entry{At: e.At, Who: r.names[id], Kind: "engine", Text: e.words(), order: e.Order, core: core, minor: minor(e.Event.Event) && !(core && f.ofCommitter()), task: id})
 			tasks[id] = tasks[id] || core || f.whole() || f.wide
+			cores[id] = cores[id] || core
 		}
 	}
+	began := r.began()
 	for _, c := range r.Calls {
 		if tasks[c.Task] && c.Task != 0 || f.produced(c) || f.everything() && ofTopic(c) {
-			list = append(list, Entry{At: c.Start, Who: c.Client, Kind: "client", Text: callWords(c), core: !f.ofCommitter(), task: c.Task, until: c.End})
+			list = append(list, Entry{At: c.Start, Who: c.Client, Kind: "client", Text: callWords(c), order: began[c.Task] - 1, core: cores[c.Task] || !f.ofCommitter(), task: c.Task})
 		}
 	}
 	for _, c := range f.fileCalls(r.Disk) {
@@ -61,6 +63,23 @@ func (r *Recording) Story() []Entry {
 		list = append(list, Entry{At: r.End, Who: "check", Kind: "failure", Text: f.Invariant + ": " + firstLine(f.Detail)})
 	}
 	return list
+}
+
+// began tells for each task the place of the first thing that was seen of it. A call is told just before the task that serves it.
+func (r *Recording) began() map[int64]int {
+	first := map[int64]int{}
+	see := func(task int64, order int) {
+		if at, ok := first[task]; !ok || order < at {
+			first[task] = order
+		}
+	}
+	for _, e := range r.Events {
+		see(e.Task.ID(), e.Order)
+	}
+	for _, c := range r.Disk {
+		see(c.Task.ID(), c.Order)
+	}
+	return first
 }
 
 // faultEntries tells what happened to the node: crashes, starts, pauses, failing calls.
@@ -147,7 +166,9 @@ func (f *Focus) concerns(e Event) bool {
 		return f.isPart(v.Key)
 	case engine.WaiterJoined, engine.WaiterLeft, engine.WaiterServed, engine.PumpPass, engine.PumpPutBack:
 		return f.Key.Topic == "" && whole || (f.Invariant == "INV-17" || f.Invariant == "INV-19") && f.Key.Topic == topicOf(v)
-	case engine.ConsumerSnapshot, engine.Checkpointed:
+	case engine.ConsumerSnapshot:
+		return f.Key.Topic == "" && whole || f.Key == v.Key && f.ofCommitter()
+	case engine.Checkpointed:
 		return f.Key.Topic == "" && whole
 	case engine.Withheld:
 		return f.Key.Topic == "" && whole || f.Key == v.Key && f.ofLeases()
@@ -196,6 +217,8 @@ func (f *Focus) core(v engine.Event) bool {
 		return f.ofCommitter()
 	case engine.Withheld:
 		return true
+	case engine.ConsumerSnapshot:
+		return f.ofCommitter() && !f.whole()
 	case engine.WAL:
 		if _, ok := v.Event.(wal.CheckpointStored); ok {
 			return f.Invariant == "INV-03"
