@@ -79,7 +79,7 @@
 // one. What comes back after a crash lies below the oldest offset of the bounds, and goes when the log is opened, after these
 // were synced once more.
 //
-// An index file is written when its segment is sealed, or first walked, and never synced. Torn or missing, it costs a walk. Whole,
+// An index file is written when its segment is sealed, or first walked, once the name of the next segment is known to be durable, and never synced. Torn or missing, it costs a walk. Whole,
 // and made for other bytes than an intact segment has, it says that one of the two files was exchanged: reads of that
 // segment are refused with a DamageError, until the segment is restored or the index is removed.
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/record"
+	"narad/sim/disk"
 	"narad/vfs"
 )
 
@@ -291,4 +292,24 @@ func TestSealedSegmentExchanged(t *testing.T) {
 			require.NoError(t, l.Close())
 		})
 	}
+}
+
+// RET-04, LOG-25: a read makes no index of a segment whose successor may lose its name, or that index would say after a power failure
+// that a file is missing.
+func TestNoIndexBeforeALostName(t *testing.T) {
+	d := disk.New(disk.Adversarial)
+	s := newStory(t, d, crashOptions)
+	require.NoError(t, s.open())
+	s.operation("1")
+	s.operation(namesLost) // closes and opens, and reads everything
+	require.Len(t, logFiles(t, s.dir), 2)
+	s.mark("read")
+	for _, st := range s.states {
+		newChecker(t, 0).crash(st, 1)
+	}
+	s.operation("1") // gives the name again
+	require.NoError(t, s.reopen())
+	_, err := s.dir.Stat(indexName(0))
+	require.NoError(t, err, "now it is there")
+	require.NoError(t, s.log.Close())
 }

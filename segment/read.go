@@ -311,11 +311,21 @@ func (l *Log) buildIndex(s *segment, file vfs.File, other *Index) error {
 			return err
 		}
 	}
-	if len(lost) == 0 && last != nil && last.endAt() == s.size {
+	if len(lost) == 0 && last != nil && last.endAt() == s.size && l.followed(s) {
 		l.saveIndex(s, file, built.index, last.at)
 	}
 	l.setIndex(s, built.index, lost, false)
 	return nil
+}
+
+// followed reports whether the name of the segment after a sealed one is known to be durable. That of an empty segment is not after an
+// open: the sync that its creator made may have failed, and no later one tells. An index beside it would say after a power failure
+// that a segment is missing.
+func (l *Log) followed(s *segment) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	newest := l.segs[len(l.segs)-1]
+	return newest.base != s.end || newest.size > 0 || newest.named
 }
 
 // refuse keeps the verdict on a segment that is another one: to look again would take another walk. An error of the disk is none.
