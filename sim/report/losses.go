@@ -6,7 +6,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"narad/committer"
+	"narad/engine"
+	"narad/env"
 	"narad/sim"
 	"narad/sim/disk"
 	"narad/vfs"
@@ -75,6 +79,9 @@ var (
 // missing says what was not done, when the check asked the disk what it could lose: which call there was no sync after. "" when that is
 // not known.
 func (r *Recording) missing(f Focus) string {
+	if f.Invariant == "INV-08" || f.Invariant == "INV-09" {
+		return r.unwritten(f)
+	}
 	if !r.claimed() || len(f.Files) == 0 {
 		return ""
 	}
@@ -96,6 +103,35 @@ func (r *Recording) missing(f Focus) string {
 		return ""
 	}
 	return strings.TrimPrefix(file, "data/") + " was " + strings.TrimSuffix(strings.TrimPrefix(why, " ("), ")") + "."
+}
+
+// unwritten says that nothing was written of a partition between an ack that came back and the crash after it. "" when something was.
+func (r *Recording) unwritten(f Focus) string {
+	if len(f.Offsets) != 1 {
+		return ""
+	}
+	acked, order := env.Instant(0), 0
+	for _, e := range r.Events {
+		if v, ok := e.Event.Event.(engine.Settled); ok && e.Node == f.Node && v.Key == f.Key && v.Offset == f.Offsets[0] {
+			acked, order = e.At, e.Order
+		}
+	}
+	at := slices.IndexFunc(r.Crashes, func(c Crashed) bool { return c.Node == f.Node && c.Order > order })
+	if order == 0 || at < 0 {
+		return ""
+	}
+	crash := r.Crashes[at]
+	for _, e := range r.Events {
+		v, ok := e.Event.Event.(engine.Consumer)
+		if !ok || e.Node != f.Node || e.Order < order || e.Order > crash.Order {
+			continue
+		}
+		if w, ok := v.Event.(committer.WindowWritten); ok && w.Key.Topic == f.Key.Topic && w.Key.Partition == f.Key.Partition {
+			return ""
+		}
+	}
+	return fmt.Sprintf("The ack of offset %d was accepted at %s. Until the crash at %s, %v later, no window of %s was written.",
+		f.Offsets[0], clock(acked), clock(crash.At), crash.At.Sub(acked).Round(time.Microsecond), part(f.Key))
 }
 
 // contentOf is a file of a disk.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"narad/committer"
 	"narad/engine"
 	"narad/env"
 	"narad/sim"
@@ -166,4 +167,28 @@ func TestMissing(t *testing.T) {
 		told = append(told, c.Op.String())
 	}
 	require.Equal(t, "write syncdir", strings.Join(told, " "), "only what bears on the file is told")
+}
+
+// An ack that came back, and of which nothing had been written until the crash, says so.
+func TestUnwritten(t *testing.T) {
+	key := engine.Key{Topic: "topic0", Partition: 1}
+	event := func(order int, v engine.Event) Event {
+		return Event{Event: workload.Event{At: env.Instant(order * 1e6), Node: "n1", Event: v}, Order: order}
+	}
+	missing := func(events ...Event) string {
+		r := &Recording{Events: events, Crashes: []Crashed{{Crashed: workload.Crashed{At: env.Instant(9e6), Node: "n1"}, Order: 9}}}
+		r.Result.Err = errorAt("n1", key, model.Violate("INV-08", "the ack of offset 4 came back"))
+		return r.missing(r.Focus())
+	}
+	window := func(partition int32) engine.Event {
+		v := committer.WindowWritten{}
+		v.Key.Topic, v.Key.Partition = key.Topic, partition
+		return engine.Consumer{Event: v}
+	}
+	acked := event(2, engine.Settled{Key: key, Offset: 4})
+	want := "The ack of offset 4 was accepted at 0.002000. Until the crash at 0.009000, 7ms later, no window of topic0/1 was written."
+	require.Equal(t, want, missing(acked))
+	require.Equal(t, want, missing(event(1, window(1)), acked, event(3, window(0)), event(10, window(1))), "before, after, and of another partition")
+	require.Empty(t, missing(acked, event(3, window(1))))
+	require.Empty(t, missing())
 }
