@@ -71,7 +71,7 @@ func (n *Node) Idle(since env.Instant, after time.Duration) {
 		if p.gone || !open && p.openLogs == 0 || p.model.Leases() > 0 || p.model.Skips() > 0 {
 			continue
 		}
-		from := max(int64(since), p.movedAt, n.waitedAt, int64(n.booted), int64(n.pausedUntil))
+		from := max(int64(since), p.movedAt, p.expiredAt, n.waitedAt, int64(n.booted), int64(n.pausedUntil))
 		if unused := time.Duration(n.now() - from); unused > limit+limit/1_000_000*driftPPM {
 			n.failPart(p, model.Violate("INV-32", "nobody has used the partition for %v, and it is not closed (lease table open: %t, logs open: %d); unused ones go after %v",
 				unused, open, p.openLogs, after))

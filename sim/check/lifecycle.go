@@ -36,7 +36,8 @@ type lifecycle struct {
 	next  map[engine.Key]*part // successors of partitions that were not dropped yet
 	known map[topicKey]*topicShadow
 	order []*topicShadow
-	open  map[string]int // changes of a name that operators sent and got no answer to, in this life
+	open  map[string]int  // changes of a name that operators sent and that have not ended
+	doubt map[string]bool // one ended in this life, and what came of it may show at the next start
 
 	altering map[string]*alteration // by name
 	absent   map[string]*absence    // by name
@@ -50,7 +51,7 @@ type lifecycle struct {
 
 func newLifecycle() lifecycle {
 	return lifecycle{
-		all: map[incKey]*part{}, next: map[engine.Key]*part{}, known: map[topicKey]*topicShadow{}, open: map[string]int{},
+		all: map[incKey]*part{}, next: map[engine.Key]*part{}, known: map[topicKey]*topicShadow{}, open: map[string]int{}, doubt: map[string]bool{},
 		altering: map[string]*alteration{}, absent: map[string]*absence{}, messes: map[string]int64{}, failed: map[engine.Key]failure{},
 		recordOf: map[uint64]topicKey{}, discarded: map[uint64]bool{},
 	}
@@ -91,11 +92,19 @@ func (n *Node) addPart(p *part) {
 	n.parts[p.key] = p
 }
 
-// Changing tells that an operator sent a change of a topic name, Changed that it was answered.
+// Changing tells that an operator sent a change of a topic name, perhaps to a process that is yet to start.
 func (n *Node) Changing(name string) { n.cycle.open[name]++ }
 
-// Changed is told after [Node.Changing].
-func (n *Node) Changed(name string) { n.cycle.open[name] = max(0, n.cycle.open[name]-1) }
+// Changed is told after [Node.Changing]. When it is not known what came of the change, the next start may show it.
+func (n *Node) Changed(name string, known bool) {
+	n.cycle.open[name]--
+	if !known {
+		n.cycle.doubt[name] = true
+	}
+}
+
+// changing reports whether a topic of the name may come or go.
+func (n *Node) changing(name string) bool { return n.cycle.open[name] > 0 || n.cycle.doubt[name] }
 
 // seeTopic follows the life cycle of topics. It reports false for other events.
 func (n *Node) seeTopic(v engine.Event) bool {
@@ -175,13 +184,13 @@ func (n *Node) opened() {
 			n.vanished(s)
 		}
 	}
-	clear(n.cycle.open)
+	clear(n.cycle.doubt)
 	clear(n.cycle.messes)
 }
 
 // vanished is told of an incarnation that a start did not find any more: a change must have been under way.
 func (n *Node) vanished(s *topicShadow) {
-	if n.cycle.open[s.key.name] == 0 {
+	if !n.changing(s.key.name) {
 		n.fail(model.Violate("INV-02", "topic %s, incarnation %s, is gone, and nobody was changing it", s.key.name, s.key.incarnation))
 	}
 	n.topicGone(s.key)

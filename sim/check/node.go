@@ -100,6 +100,7 @@ type part struct {
 	garbage    map[int64]bool // offsets that may be garbage: their commits were never confirmed
 	stale      []deadline     // of leases, superseded by an extend
 	movedAt    int64          // true time, see moved
+	expiredAt  int64          // true time when the owner found expired leases last
 	logClosed  bool
 	logFile    string // path of the newest segment, as far as is known
 	stamp      int64  // commit time of the newest record that was confirmed, unix milliseconds
@@ -382,6 +383,7 @@ func (n *Node) seeShard(v engine.Event) {
 	case engine.LeasesExpired:
 		p := n.parts[v.Key]
 		n.touched(p, v.At)
+		p.expiredAt = n.now()
 		if p.allReserved {
 			n.Goal("S-10") // an all_reserved window ended by expiry
 			p.allReserved = false

@@ -29,7 +29,7 @@ func (n *Node) Floor(topic string, partition int32) Floor {
 
 // same reports whether the partition is of the incarnation that the replay was sent to, and was all the time.
 func (n *Node) same(f Floor) bool {
-	return f.p != nil && !f.p.gone && n.parts[f.p.key] == f.p && n.cycle.open[f.p.key.Topic] == 0
+	return f.p != nil && !f.p.gone && n.parts[f.p.key] == f.p && !n.changing(f.p.key.Topic)
 }
 
 // ReplayFoundNothing judges the answer that an offset is not there yet.

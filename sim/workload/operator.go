@@ -229,12 +229,13 @@ func (n *node) topicOp(client int, name string, op model.TopicOp, fn func(*engin
 	out := model.TopicOutput{ID: id}
 	switch {
 	case got.neverSent(), got == answered && (errors.Is(err, engine.ErrClosed) || refusedLeaderless(err) || failed == changeRefused):
-		n.check.Changed(name)
+		n.check.Changed(name, true)
 		return false
 	case got == unknown: // what it changed may come to light at the next start
 		if out.Result = model.TopicUnknown; n.boots == life && n.proc.Alive() {
 			ret = 0
 		}
+		n.check.Changed(name, false)
 		n.topics.of(name).Add(client, op, out, call, ret)
 		return false
 	case errors.Is(err, engine.ErrTopicExists), errors.Is(err, engine.ErrTopicNotFound):
@@ -242,7 +243,7 @@ func (n *node) topicOp(client int, name string, op model.TopicOp, fn func(*engin
 	case err != nil:
 		r.fail("AVL-01", "%s: %s %s: %v", n.name, names[op], name, err)
 	}
-	n.check.Changed(name)
+	n.check.Changed(name, true)
 	n.topics.of(name).Add(client, op, out, call, ret)
 	return true
 }
