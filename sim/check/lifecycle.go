@@ -282,16 +282,18 @@ func (n *Node) forgotten(key engine.Key) {
 		return
 	}
 	p.slots.primed, p.slots.anchor, p.slots.window = false, -1, -1
+	idling := p.idling
+	p.idling = false
 	if !p.gone {
 		if _, open := p.model.Committed(); open { // made anew meanwhile: what was acked since may never be written
 			n.failPart(p, model.Violate("INV-25", "the committer was told to forget a partition whose lease table is open (COM-51)"))
 		}
 		return
 	}
-	if !n.aside(p) {
-		if _, open := p.model.Committed(); open { // COM-38, B089
-			n.failPart(p, model.Violate("INV-25", "the consumer state was dropped before the directory was set aside"))
-		}
+	if _, open := p.model.Committed(); open && !n.aside(p) { // COM-38, B089
+		n.failPart(p, model.Violate("INV-25", "the consumer state was dropped before the directory was set aside"))
+	}
+	if idling || !n.aside(p) {
 		return // it was closed because nobody used it, while its topic was going; the drop is still to come
 	}
 	if p.stranded {
@@ -309,6 +311,7 @@ func (n *Node) shardDropped(v engine.ShardDropped) {
 	case v.Why == engine.DropIdle:
 		n.Goal("an idle partition was closed")
 		n.Idled, n.idled = n.Idled+1, v.Key
+		p.idling = true
 		n.failPart(p, p.model.Idle())
 		n.crashCopiesOf(p)
 	case !p.gone:

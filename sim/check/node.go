@@ -101,6 +101,7 @@ type part struct {
 	stale      []deadline     // of leases, superseded by an extend
 	movedAt    int64          // true time, see moved
 	expiredAt  int64          // true time when the owner found expired leases last
+	idling     bool           // its shard was dropped because nobody used it, and the committer was not told yet
 	logClosed  bool
 	logFile    string // path of the newest segment, as far as is known
 	stamp      int64  // commit time of the newest record that was confirmed, unix milliseconds
@@ -143,7 +144,7 @@ func (n *Node) Listen() func(engine.Event) {
 	n.life++
 	n.closing, n.latched = false, false
 	for _, p := range n.order {
-		p.slots.troubles = troubles{}
+		p.slots.troubles, p.idling = troubles{}, false
 	}
 	life := n.life
 	n.ticks = tickShadow{}
