@@ -428,22 +428,10 @@ func (l *Log) begin() (*segment, error) {
 	s := &segment{base: l.hw.Load(), end: l.hw.Load()}
 	s.warm(l.env)
 	s.last, s.indexed = l.floor, true
-	file, err := l.dir.Create(s.name())
-	if errors.Is(err, fs.ErrExist) {
-		// Only a creation that failed half-way in this log can have left it, and then it is empty.
-		if info, serr := l.dir.Stat(s.name()); serr == nil && !info.Dir && info.Size == 0 {
-			file, err = l.replace(s.name())
-		}
-	}
+	file, err := l.create(s.name())
 	if err != nil {
 		return nil, err
 	}
-	l.bounds.ensure()
-	l.env.Point("segment: created, name not synced")
-	if err := l.syncName(file); err != nil {
-		return nil, err
-	}
-	l.bounds.nameSynced()
 	s.file, s.named = file, true
 	l.mu.Lock()
 	var sealed *segment
@@ -469,8 +457,33 @@ func (l *Log) begin() (*segment, error) {
 	return s, nil
 }
 
+// create makes the file of a new segment, and its name durable.
+func (l *Log) create(name string) (vfs.File, error) {
+	l.naming.Lock()
+	defer l.naming.Unlock()
+	file, err := l.dir.Create(name)
+	if errors.Is(err, fs.ErrExist) {
+		// Only a creation that failed half-way in this log can have left it, and then it is empty.
+		if info, serr := l.dir.Stat(name); serr == nil && !info.Dir && info.Size == 0 {
+			file, err = l.replace(name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.bounds.ensure()
+	l.env.Point("segment: created, name not synced")
+	if err := l.syncName(file); err != nil {
+		return nil, err
+	}
+	l.bounds.nameSynced()
+	return file, nil
+}
+
 // rename gives the empty active segment its name again, by a new file moved over it.
 func (l *Log) rename(active *segment) error {
+	l.naming.Lock()
+	defer l.naming.Unlock()
 	file, err := l.replace(active.name())
 	if err != nil {
 		return err

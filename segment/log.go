@@ -60,7 +60,7 @@ func (o Options) withDefaults() Options {
 
 // Log is one partition's log. All methods may be called by any task at any time.
 //
-// Lock order: retaining, then segment.indexing or the lock of bounds (env.Mutexes), then mu. mu guards memory only and is never held across a
+// Lock order: retaining, then naming, then segment.indexing or the lock of bounds (env.Mutexes), then mu. mu guards memory only and is never held across a
 // file call. The files of the active segment are written by one task at a time: the leader of the commit
 // queue, or the task that opens or closes the log.
 type Log struct {
@@ -76,8 +76,11 @@ type Log struct {
 	floor int64 // newest commit time, unix milliseconds; belongs to the leader
 
 	retaining *env.Mutex // one Retain at a time; taken before anything else
-	bounds    boundsKeeper
-	doomed    []int64 // bases of segments that are not the log's any more and may still have a name; guarded by retaining
+	// naming spans each change of the segments' names with the sync of the directory behind it: a sync that fails may lose every
+	// name that waits for one, and only the task that made it would know.
+	naming *env.Mutex
+	bounds boundsKeeper
+	doomed []int64 // bases of segments that are not the log's any more and may still have a name; guarded by retaining
 
 	mu      sync.Mutex  // guards the fields below
 	segs    []*segment  // by base; the last one is active

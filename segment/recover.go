@@ -42,7 +42,7 @@ func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 }
 
 func newLog(e *env.Env, dir vfs.Dir, o Options) *Log {
-	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex()}
+	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex(), naming: e.NewMutex()}
 	l.bounds = boundsKeeper{lock: e.NewMutex(), dir: dir, now: Bounds{Identity: o.Identity}}
 	return l
 }

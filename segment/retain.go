@@ -171,26 +171,38 @@ func (l *Log) detach(n int, lastMs int64) Removed {
 // order, so that what a crash leaves is contiguous.
 func (l *Log) unlink() error {
 	if len(l.doomed) > 0 {
-		if err := l.bounds.raise(l.oldest.Load()); err != nil {
+		if err := l.raise(); err != nil {
 			return err
 		}
 		l.env.Point("segment: oldest offset raised, files still there")
 	}
 	for len(l.doomed) > 0 {
-		base := l.doomed[0]
-		for _, name := range []string{indexName(base), fileName(base)} {
-			if err := l.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		l.env.Point("segment: unlinked, not synced")
-		if err := l.dir.Sync(); err != nil {
+		if err := l.unlinkOne(l.doomed[0]); err != nil {
 			return err
 		}
 		l.doomed = l.doomed[1:]
 	}
 	l.doomed = nil
 	return nil
+}
+
+func (l *Log) raise() error {
+	l.naming.Lock()
+	defer l.naming.Unlock()
+	return l.bounds.raise(l.oldest.Load())
+}
+
+// unlinkOne removes the files of one segment durably.
+func (l *Log) unlinkOne(base int64) error {
+	l.naming.Lock()
+	defer l.naming.Unlock()
+	for _, name := range []string{indexName(base), fileName(base)} {
+		if err := l.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	l.env.Point("segment: unlinked, not synced")
+	return l.dir.Sync()
 }
 
 // firstOfActive returns the commit time of the first readable record of the active segment, unknownMs when it has none.

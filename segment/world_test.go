@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"narad/env"
 	"narad/sim"
 	"narad/sim/disk"
@@ -193,4 +195,80 @@ func TestSimulatedRunsRepeat(t *testing.T) {
 			t.Fatalf("seed %d: %x and %x", seed, a, b)
 		}
 	}
+}
+
+// rollsBesideRetention rolls and removes segments at the same time on a disk that now and then loses names for good when the sync of a
+// directory fails; then the power goes. It returns how many records were confirmed.
+func rollsBesideRetention(seed uint64) (confirmed int, err error) {
+	w := sim.New(sim.Options{Seed: seed, MaxSteps: 2_000_000})
+	m := w.Machine("m", sim.MachineConfig{Personality: disk.Personality(seed % 2), Faults: sim.FaultPlan{SyncDirLost: 150_000}})
+	o := Options{SegmentBytes: 600, FrameBytes: 500}
+	kept := map[int64]string{}
+	var oldest int64
+	w.Go("driver", func() {
+		m.Boot(func(e *env.Env) {
+			dir, err := e.FS().OpenRoot("p", true)
+			if err != nil {
+				return
+			}
+			l, err := Open(e, dir, o)
+			if err != nil {
+				return
+			}
+			g := e.NewGroup()
+			g.Go("committer", func() {
+				for n := range 40 {
+					r := rec(n, 300)
+					if base, err := l.Commit([]Record{r}); err == nil {
+						kept[base] = string(r.Payload)
+					}
+				}
+			})
+			g.Go("retention", func() {
+				for range 40 {
+					l.Retain(e.Wall().UnixMilli() - int64(w.Choose(10)))
+					e.Sleep(w.Duration(0, 5*time.Millisecond))
+				}
+			})
+			g.Wait()
+			oldest = l.Oldest()
+		}).Wait()
+		m.PowerLoss()
+		m.ClearFaults()
+		m.Boot(func(e *env.Env) {
+			dir, err := e.FS().OpenRoot("p", true)
+			if err != nil {
+				w.Fail(err)
+				return
+			}
+			l, err := Open(e, dir, o)
+			if err != nil {
+				w.Fail(err)
+				return
+			}
+			for off, want := range kept { // order-free: each on its own
+				if off < oldest {
+					continue
+				}
+				if got, err := l.Read(off); err != nil || string(got.Payload) != want {
+					w.Fail(fmt.Errorf("confirmed record %d is gone (%v); oldest %d, watermark %d", off, err, l.Oldest(), l.HighWatermark()))
+				}
+			}
+			l.Close()
+		}).Wait()
+		w.Stop()
+	})
+	err = w.Run(time.Hour)
+	return len(kept), err
+}
+
+// LOG-02, RET-04, INV-04: a sync of the directory that fails for a removal does not take the name of a segment that is just beginning.
+func TestRollBesideAFailedRemoval(t *testing.T) {
+	total := 0
+	for seed := range uint64(1200) {
+		n, err := rollsBesideRetention(seed)
+		require.NoError(t, err, "seed %d", seed)
+		total += n
+	}
+	require.Greater(t, total, 10_000)
 }

@@ -41,17 +41,25 @@ func (t *troubles) wroteOut() {
 }
 
 // Latched reports whether the ingress log has failed in this life: produces may fail until a restart.
-func (n *Node) Latched() bool { return n.latched }
+func (n *Node) Latched() bool { return n.LatchedIn(n.life) }
+
+// LatchedIn is Latched for a life, or a later one: an answer may be taken when the process that gave it has been replaced.
+func (n *Node) LatchedIn(life int) bool { return n.latchedIn >= max(life, 1) }
+
+// Life counts the starts of the node.
+func (n *Node) Life() int { return n.life }
 
 func (n *Node) seeLatch(v wal.Event) {
 	switch v := v.(type) {
 	case wal.Failed:
-		n.latched = true
+		n.latchedIn = n.life
 		n.Goal("S-42") // the disk under the ingress log failed
 	case wal.BatchSynced:
-		n.latched = n.latched || v.Err != nil
+		if v.Err != nil {
+			n.latchedIn = n.life
+		}
 	case wal.RollFailed:
-		n.latched = true
+		n.latchedIn = n.life
 	}
 }
 

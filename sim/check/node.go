@@ -37,7 +37,7 @@ type Node struct {
 	life        int // counts Listen; events of earlier lives are ignored
 	serving     bool
 	closing     bool
-	latched     bool        // the ingress log failed in this life
+	latchedIn   int         // the newest life in which the ingress log failed; 0: none
 	booted      env.Instant // when the current life began, then when it began to serve
 	pausedFrom  env.Instant // of the last pause, and those shortly before it
 	pausedUntil env.Instant // by the last pause
@@ -142,7 +142,7 @@ func New(c Config) *Node {
 // Listen begins a new life of the node and returns the listener for its engine.
 func (n *Node) Listen() func(engine.Event) {
 	n.life++
-	n.closing, n.latched = false, false
+	n.closing = false
 	for _, p := range n.order {
 		p.slots.troubles, p.idling = troubles{}, false
 	}

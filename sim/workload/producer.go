@@ -47,6 +47,7 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 	r := n.run
 	for attempt := 0; attempt < 3 && !r.stopping; {
 		var err error
+		var life int
 		patience := 20 * time.Second
 		if percent(r.w, r.plan.Habits.Impatient) {
 			patience = r.duration(0, 5*time.Millisecond)
@@ -58,6 +59,7 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 		asked := r.e.Now()
 		r.watch.produces(r, ids)
 		switch n.call("produce", patience, func(eng *engine.Engine) {
+			life = n.check.Life()
 			if err = send(eng, messages); err == nil {
 				n.check.AcceptedAs(messages[0].Topic, ids)
 			}
@@ -95,7 +97,7 @@ func (n *node) produce(ids []int, messages []engine.Message) {
 		case errors.Is(err, engine.ErrTopicNotFound):
 			r.fail("INV-02", "%s: topic %s is gone: %v", n.name, messages[0].Topic, err)
 			return
-		case errors.Is(err, engine.ErrProduceFailed) && n.check.Latched(): // ambiguous (WAL-09, WAL-11)
+		case errors.Is(err, engine.ErrProduceFailed) && n.check.LatchedIn(life): // ambiguous (WAL-09, WAL-11)
 			attempt++
 			r.e.Sleep(r.pause(200 * time.Millisecond))
 		default:
