@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 
 	"narad/committer"
@@ -290,9 +291,9 @@ func (n *Node) stampsRise(p *part, before int64, v segment.Committed) error {
 
 // Unlinked is told of each name that a process of the machine has removed. The file of a segment goes only when it is durable that the log
 // begins behind it, or nothing is: else a crash right now leaves a log whose oldest file is missing (RET-04).
-func (n *Node) Unlinked(path string) {
+func (n *Node) Unlinked(file string) {
 	var base uint64
-	dir, name, _ := cutLast(path)
+	dir, name := path.Dir(file), path.Base(file)
 	key, ok := partitionAt(dir)
 	if count, err := fmt.Sscanf(name, "%020d.log", &base); !ok || err != nil || count != 1 || name != fmt.Sprintf("%020d.log", base) {
 		return
@@ -313,23 +314,12 @@ func (n *Node) Unlinked(path string) {
 	}
 }
 
-// cutLast splits a path before its last element.
-func cutLast(path string) (dir, name string, ok bool) {
-	i := strings.LastIndexByte(path, '/')
-	if i < 0 {
-		return "", path, false
-	}
-	return path[:i], path[i+1:], true
-}
-
 // partitionAt returns the partition whose directory has a path.
 func partitionAt(dir string) (key engine.Key, ok bool) {
-	topic, name, ok := cutLast(dir)
-	if parent, base, _ := cutLast(topic); parent == topicsPath {
-		key.Topic = base
-	}
-	count, err := fmt.Sscanf(name, "p%05d", &key.Partition)
-	return key, ok && key.Topic != "" && err == nil && count == 1
+	topic := path.Dir(dir)
+	key.Topic = path.Base(topic)
+	count, err := fmt.Sscanf(path.Base(dir), "p%05d", &key.Partition)
+	return key, path.Dir(topic) == topicsPath && err == nil && count == 1
 }
 
 // claimConsumer holds consumer state against COM-15, COM-23 and COM-29.

@@ -34,6 +34,15 @@ func watched(t *testing.T, feed func(w *sim.World, n *Node, see func(...engine.E
 	return w.Run(time.Hour)
 }
 
+// notices checks that the checker fails the world of feed, for that invariant.
+func notices(t *testing.T, invariant string, feed func(w *sim.World, n *Node, see func(...engine.Event))) {
+	t.Helper()
+	err := watched(t, feed)
+	var v *model.Violation
+	require.True(t, errors.As(err, &v), "nothing was noticed: %v", err)
+	require.Equal(t, invariant, v.Invariant, v.Detail)
+}
+
 var (
 	key  = engine.Key{Topic: "t"}
 	ckey = committer.Key{Topic: "t"}
@@ -202,12 +211,7 @@ func TestViolations(t *testing.T) {
 			see(engine.CorruptSkipped{Key: key})
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			err := watched(t, c.feed)
-			var v *model.Violation
-			require.True(t, errors.As(err, &v), "nothing was noticed: %v", err)
-			require.Equal(t, c.invariant, v.Invariant, v.Detail)
-		})
+		t.Run(name, func(t *testing.T) { notices(t, c.invariant, c.feed) })
 	}
 }
 
