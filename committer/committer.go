@@ -16,7 +16,8 @@ var ErrStranded = errors.New("partition directory removed or replaced under its 
 // Committer persists what is settled in the partitions of a node. Its methods may be called by any task; those
 // that wait say so.
 //
-// Lock order: mu is a leaf, held over memory only. A partition "in hand" is a lock too, between the task and
+// Lock order: mu is a leaf, held over memory only. Options.Naming is taken by the task, with a partition in hand; whoever holds it waits
+// for file calls only. A partition "in hand" is a lock too, between the task and
 // Forget; it is not held while State runs.
 type Committer struct {
 	env  *env.Env
@@ -68,6 +69,10 @@ func newCommitter(e *env.Env, o Options) (*Committer, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
+	}
+	if o.Naming == nil {
+		turn := e.NewMutex()
+		o.Naming = func(Key) *env.Mutex { return turn }
 	}
 	return &Committer{
 		env: e, o: o, wake: e.NewWaiter(), done: e.NewEvent(),

@@ -54,6 +54,16 @@ type Slots struct {
 	Newest int
 }
 
+// unwritten reports whether nothing was ever written to a slot.
+func (s *Slots) unwritten() bool {
+	for i := range s.Slot {
+		if !errors.Is(s.Slot[i].Err, ErrBlank) {
+			return false
+		}
+	}
+	return true
+}
+
 // ReadSlots reads consumer.ahead in dir without changing anything and says which slot wins and why the other
 // one lost. With a zero identity slots of any identity are usable. A missing file is no error.
 func ReadSlots(dir vfs.Dir, identity uint64) (Slots, error) {

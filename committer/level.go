@@ -59,12 +59,17 @@ func (c *Committer) levelIn(p *part, dir vfs.Dir) (created bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if size == offsetSize {
+		if size == offsetSize && !p.unnamed {
 			return false, overwrite(f, p.durable)
 		}
 	}
 	// A size that grows apart from its contents would show a frontier of zero: replace the whole file.
-	return true, vfs.ReplaceFile(dir, OffsetFile, encodeOffset(p.durable))
+	turn := c.o.Naming(p.key)
+	turn.Lock()
+	defer turn.Unlock()
+	err = vfs.ReplaceFile(dir, OffsetFile, encodeOffset(p.durable))
+	p.unnamed = err != nil
+	return true, err
 }
 
 // overwrite sets consumer.offset in place, by one write within one sector.

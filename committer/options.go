@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"narad/env"
 	"narad/vfs"
 )
 
@@ -60,6 +61,10 @@ type Options struct {
 	// sync, zero for none. It is called by the committer's task without any lock of the committer held, and
 	// must not park.
 	State func(k Key, dst []int64) (s State, identity uint64, ok bool)
+	// Naming returns the turn of a partition's directory: the committer holds it from each change of a name there until the
+	// sync of the directory behind it has returned, and so does everybody else who makes names in it. A sync that fails may lose every
+	// name that waits for one (vfs D4). Nil when nobody else does.
+	Naming func(Key) *env.Mutex
 	// MaxOpen is the number of consumer.ahead descriptors kept open, at least 1; see [MaxOpenDefault].
 	MaxOpen int
 	// Event, when set, is told what happens: by the committer's task and, for a [Forgotten], by the caller of

@@ -21,8 +21,10 @@ type part struct {
 	stranded bool     // nothing is written until the next forget
 	// unflushed: the prime handed the file to its device, whose cache holds it; no window may be written yet.
 	unflushed bool
-	missed    bool // acks were skipped while stranded
-	gone      bool // forgotten
+	// unnamed: a consumer.offset was put in place and the sync of its name failed, so it must be replaced once more.
+	unnamed bool
+	missed  bool // acks were skipped while stranded
+	gone    bool // forgotten
 
 	pending   bool   // in roster.pending
 	behind    bool   // in roster.behind

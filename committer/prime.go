@@ -115,6 +115,9 @@ func (c *Committer) install(p *part) {
 // prime makes everything durable that a later window write relies on, and fills in p. It returns
 // consumer.ahead, which it makes only if create says so.
 func (c *Committer) prime(p *part, ev *Primed, create bool) (vfs.File, error) {
+	turn := c.o.Naming(p.key)
+	turn.Lock()
+	defer turn.Unlock()
 	dir, err := c.pin(p.path)
 	if err != nil {
 		return nil, err
@@ -132,6 +135,12 @@ func (c *Committer) prime(p *part, ev *Primed, create bool) (vfs.File, error) {
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("committer: prime %v: %w", p.key, err)
+	}
+	if !ev.Created && slots.unwritten() {
+		// No prime has succeeded since it was made. Perhaps the sync of its name failed, or another one of the directory did.
+		if f, err = c.rebuild(p, dir, f); err != nil {
+			return nil, err
+		}
 	}
 	p.file = f.ID()
 	p.roles = primeRoles(slots, c.env.Now())
@@ -169,8 +178,8 @@ func (c *Committer) isSuspect(k Key) bool {
 	return yes
 }
 
-// rebuild replaces consumer.ahead, whose sync failed at the last attempt, by a new file with its newest
-// record: a second sync of the old one could not be believed (D4).
+// rebuild replaces consumer.ahead, whose sync, or the sync of whose name, may have failed, by a new file with its newest
+// record: a second sync of the old one could not be believed (D4). It closes old.
 func (c *Committer) rebuild(p *part, dir vfs.Dir, old vfs.File) (vfs.File, error) {
 	slots, err := readSlots(old, p.identity)
 	old.Close()

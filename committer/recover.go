@@ -73,7 +73,9 @@ func normalize(s *State, ahead []int64) []int64 {
 }
 
 // Reseed makes the state files in dir hold exactly s, durably. It is for a partition without a shard: after
-// a recovery that had to clamp, before the log accepts records again, and for the copy that a move installs.
+// a recovery that had to clamp, before the log accepts records again, and for the copy that a move installs. The
+// caller has the directory's turn (Options.Naming). After an error it must be called again before the partition is used: the files may show s
+// without being durable.
 //
 // Both files are replaced atomically. A crash in between leaves the old contents of one, which a recovery
 // that had to clamp before must clamp again; so after a crash Recover and Reseed run again.

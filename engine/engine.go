@@ -169,6 +169,7 @@ func (e *Engine) committerOptions() committer.Options {
 		Root:     e.root,
 		Path:     func(k committer.Key) string { return partitionPath(k.Topic, k.Partition) },
 		State:    e.consumerState,
+		Naming:   e.naming,
 		MaxOpen:  e.opts.MaxConsumerFiles,
 		Event: func(v committer.Event) {
 			if w, ok := v.(committer.WindowWritten); ok {

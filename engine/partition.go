@@ -26,6 +26,8 @@ type partition struct {
 	gone error // why nothing is opened any more: ErrClosed, or errRetired
 	seen seen  // what closed parts said last
 
+	reseed bool // a clamp of the consumer state failed, and what the files show may not be durable; guarded by fence
+
 	retired atomic.Bool  // gone is errRetired
 	used    atomic.Int64 // env.Instant of the last use (LOG-22)
 	// expiry is, while the log is closed, a commit time that a cutoff must pass before retention has something to do;
@@ -103,7 +105,7 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 		return nil, err
 	}
 	p.expiry.Store(unknownExpiry)
-	o := segment.Options{Identity: p.identity(), SegmentBytes: e.opts.SegmentBytes, Codec: e.opts.Codec, Level: e.opts.CompressionLevel, OnAdvance: p.topic.notify}
+	o := segment.Options{Identity: p.identity(), Naming: p.naming, SegmentBytes: e.opts.SegmentBytes, Codec: e.opts.Codec, Level: e.opts.CompressionLevel, OnAdvance: p.topic.notify}
 	if e.listening() {
 		o.Event = func(v segment.Event) { e.emit(Log{p.key, p.topic.info.ID, v}) }
 	}
@@ -136,12 +138,17 @@ func (p *partition) clampConsumerState(dir vfs.Dir, hw int64) error {
 		return nil // seeded from this log before, which never shrinks
 	}
 	state, report, err := committer.Recover(dir, p.identity(), hw)
-	if err != nil || !report.Clamped {
+	if err != nil || !report.Clamped && !p.reseed {
 		return err
 	}
-	if err := committer.Reseed(dir, p.identity(), state); err != nil {
+	p.reseed = true
+	p.naming.Lock()
+	err = committer.Reseed(dir, p.identity(), state)
+	p.naming.Unlock()
+	if err != nil {
 		return err
 	}
+	p.reseed = false
 	p.topic.engine.emit(FrontierClamped{p.key, report.Frontier, hw})
 	return nil
 }

@@ -19,6 +19,9 @@ type seat struct {
 	// and is per partition, so that a slow disk under one stops nobody else. It also makes openings of a log one
 	// at a time.
 	fence *env.Mutex
+	// naming is the turn of the partition's directory, in which the log and the committer make names: taken for a change of names
+	// together with the sync behind it (segment.Options.Naming). Only file calls are waited for under it.
+	naming *env.Mutex
 
 	mu     sync.Mutex // guards the fields below, everything in shard, and the open logs of the partitions in this seat
 	shard  *inflight.Shard
@@ -45,6 +48,7 @@ func (s *seats) take(p *partition) *seat {
 	if at == nil {
 		at = &seat{fence: p.topic.engine.env.NewMutex()}
 		s.byKey[p.key] = at
+		at.naming = p.topic.engine.env.NewMutex()
 	}
 	at.owner = p
 	return at
@@ -118,6 +122,14 @@ func (e *Engine) consumerState(k committer.Key, dst []int64) (committer.State, u
 		e.emit(ConsumerSnapshot{p.key, s})
 	}
 	return committer.State{Committed: s.Committed, Ahead: s.Ahead, Dir: p.dirID}, p.identity(), true
+}
+
+// naming answers the committer: the turn of a partition's directory.
+func (e *Engine) naming(k committer.Key) *env.Mutex {
+	if at := e.seats.at(Key{k.Topic, k.Partition}); at != nil {
+		return at.naming
+	}
+	return e.env.NewMutex() // the partition is gone, and nobody else has its directory
 }
 
 // windowWritten notes how much of a shard's state its files hold.

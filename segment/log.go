@@ -34,6 +34,12 @@ type Options struct {
 	Level record.Level
 	// Identity tells this log from every other one. The file bounds of another one does not count.
 	Identity uint64
+	// Naming is the turn of the log's directory: whoever changes names in it that a crash must not lose holds this from the
+	// change until the sync of the directory behind it has returned. A sync that fails may lose every name that waits for one, and
+	// the next one says nothing of it (vfs D4); so only the task that made a name may be the one whose sync fails. It is taken before
+	// the other locks of the log but Retain's, and nothing but file calls is waited for under it. Nil when nobody else
+	// makes names there.
+	Naming *env.Mutex
 	// OnAdvance is called after the high watermark has moved and after the log was closed, by the task that
 	// did it and with no lock held. It must not block.
 	OnAdvance func()
@@ -76,8 +82,7 @@ type Log struct {
 	floor int64 // newest commit time, unix milliseconds; belongs to the leader
 
 	retaining *env.Mutex // one Retain at a time; taken before anything else
-	// naming spans each change of the segments' names with the sync of the directory behind it: a sync that fails may lose every
-	// name that waits for one, and only the task that made it would know.
+	// naming spans each change of the segments' names with the sync of the directory behind it (Options.Naming).
 	naming *env.Mutex
 	bounds boundsKeeper
 	doomed []int64 // bases of segments that are not the log's any more and may still have a name; guarded by retaining

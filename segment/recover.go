@@ -42,7 +42,10 @@ func Open(e *env.Env, dir vfs.Dir, o Options) (*Log, error) {
 }
 
 func newLog(e *env.Env, dir vfs.Dir, o Options) *Log {
-	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex(), naming: e.NewMutex()}
+	l := &Log{env: e, dir: dir, opt: o.withDefaults(), told: o.Event != nil, ended: e.NewEvent(), retaining: e.NewMutex(), naming: o.Naming}
+	if l.naming == nil {
+		l.naming = e.NewMutex()
+	}
 	l.bounds = boundsKeeper{lock: e.NewMutex(), dir: dir, now: Bounds{Identity: o.Identity}}
 	return l
 }
@@ -215,6 +218,8 @@ func (l *Log) reopen(rest strays) (Recovered, error) {
 		}
 		l.env.Point("segment: tail cut, not synced")
 	}
+	l.naming.Lock()
+	defer l.naming.Unlock()
 	var frame []byte
 	if last != nil {
 		if frame, err = rewrite(file, *last); err != nil {
