@@ -169,7 +169,10 @@ func TestJudge(t *testing.T) {
 func TestGrowthSections(t *testing.T) {
 	o := Options{Dir: t.TempDir(), Quick: true, Progress: t.Logf}
 	for _, part := range []func() error{
-		func() error { _, err := o.parkedCost(5, true); return err },
+		func() error {
+			_, _, err := o.besideTen(5, func(n int) (*subject, error) { return manyParked(n, true) })
+			return err
+		},
 		func() error { _, err := o.aheadCost(3); return err },
 		func() error { s, err := o.growPartitions(); require.Len(t, s.Table.Rows, 4); return err },
 		func() error { s, err := o.memory(); require.Len(t, s.Table.Rows, 3); return err },

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,7 +52,7 @@ type Point struct {
 	N      int     `json:"n"`
 	CPU    float64 `json:"cpu_us"`    // of produce, dispatch, consume and ack
 	Wall   float64 `json:"micros"`    // one message after the other
-	Of10   float64 `json:"of_at_ten"` // relative to the smallest size
+	Of10   float64 `json:"of_at_ten"` // relative to ten, measured in turns, or to the smallest size
 }
 
 // growth collects points of one section.
@@ -64,9 +63,9 @@ type growth struct {
 	first map[string]float64
 }
 
-func newGrowth(title, x string) *growth {
+func newGrowth(title, x, against string) *growth {
 	return &growth{
-		s:     report.Section{Title: title, Table: report.Table{Columns: []string{"", x, "CPU µs/message", "relative to the smallest", "µs one by one"}}},
+		s:     report.Section{Title: title, Table: report.Table{Columns: []string{"", x, "CPU µs/message", "relative to " + against, "µs one by one"}}},
 		cpu:   report.Plot{Title: title, X: x, Y: "CPU µs a message", LogX: true},
 		first: map[string]float64{},
 	}
@@ -76,7 +75,11 @@ func (g *growth) add(series string, n int, c cost) {
 	if _, ok := g.first[series]; !ok {
 		g.first[series] = c.cpu
 	}
-	p := Point{series, n, c.cpu, c.wall, c.cpu / g.first[series]}
+	g.put(series, n, c, c.cpu/g.first[series])
+}
+
+func (g *growth) put(series string, n int, c cost, ratio float64) {
+	p := Point{series, n, c.cpu, c.wall, ratio}
 	g.all = append(g.all, p)
 	g.s.Table.Add(series, n, p.CPU, p.Of10, p.Wall)
 	g.cpu.Add(series, math.Max(float64(n), 0.5), p.CPU)
@@ -124,28 +127,58 @@ func (o Options) roundTime() time.Duration {
 
 const lastingRounds = 5
 
-// lastingCost calls each all the time, in rounds after a first one that does not count; the median of the rounds counts.
-func (o Options) lastingCost(each func(i int) error) (cost, error) {
-	var cpus, walls []float64
-	runtime.GC()
-	done := 0
-	for round := range lastingRounds + 1 {
-		begin, cpu, first := time.Now(), load.OwnCPU(), done
-		for ; time.Since(begin) < o.roundTime(); done++ {
-			if err := each(done); err != nil {
-				return cost{}, err
-			}
+// subject is something at one size whose messages cost.
+type subject struct {
+	each  func(i int) error // sends, takes and acks one
+	done  int
+	close func() error
+}
+
+// round is what one message costs, from many.
+func (s *subject) round(d time.Duration) (cost, error) {
+	begin, cpu, first := time.Now(), load.OwnCPU(), s.done
+	for ; time.Since(begin) < d; s.done++ {
+		if err := s.each(s.done); err != nil {
+			return cost{}, err
 		}
-		if round == 0 { // warms up
-			continue
-		}
-		micro := float64(time.Microsecond) * float64(done-first)
-		cpus = append(cpus, float64(load.OwnCPU()-cpu)/micro)
-		walls = append(walls, float64(time.Since(begin))/micro)
 	}
-	slices.Sort(cpus)
-	slices.Sort(walls)
-	return cost{cpus[lastingRounds/2], walls[lastingRounds/2]}, nil
+	micro := float64(time.Microsecond) * float64(s.done-first)
+	return cost{float64(load.OwnCPU()-cpu) / micro, float64(time.Since(begin)) / micro}, nil
+}
+
+// flat is the smallest size, to which others are compared.
+const flat = 10
+
+// besideTen measures a message at size n and, in turns, at size ten, so that what disturbs the machine disturbs both: medians of
+// rounds, after a first one that does not count, and the median of the ratios. At n of ten the ratio shows what is noise.
+func (o Options) besideTen(n int, build func(n int) (*subject, error)) (c cost, ratio float64, err error) {
+	small, err := build(flat)
+	if err != nil {
+		return c, 0, err
+	}
+	defer func() { err = errors.Join(err, small.close()) }()
+	large, err := build(n)
+	if err != nil {
+		return c, 0, err
+	}
+	defer func() { err = errors.Join(err, large.close()) }()
+	o.rest() // what was opened just now is written out by then
+	runtime.GC()
+	var cpus, walls, ratios []float64
+	for round := range lastingRounds + 1 {
+		a, err := small.round(o.roundTime())
+		if err != nil {
+			return c, 0, err
+		}
+		b, err := large.round(o.roundTime())
+		if err != nil {
+			return c, 0, err
+		}
+		if round > 0 { // the first one warms up
+			cpus, walls, ratios = append(cpus, b.cpu), append(walls, b.wall), append(ratios, b.cpu/a.cpu)
+		}
+	}
+	return cost{report.Median(cpus), report.Median(walls)}, report.Median(ratios), nil
 }
 
 // memoryEngine is an engine on a disk that takes no time, so that what is measured is its work.
@@ -173,73 +206,87 @@ func takeOne(e *engine.Engine, topic string, partition int32) error {
 
 func (o Options) sizes() []int { return pick(o, []int{10, 100}, []int{10, 100, 1000, 10_000}) }
 
-func (o Options) costMessages() int { return pick(o, 100, 2000) }
+// inMemory builds a subject around an engine.
+func inMemory(fill func(e *engine.Engine) (each func(i int) error, end func(), err error)) (*subject, error) {
+	e, err := memoryEngine()
+	if err != nil {
+		return nil, err
+	}
+	each, end, err := fill(e)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &subject{each: each, close: func() error { end(); return e.Close() }}, nil
+}
+
+// manyTopics has n topics, one of them in use.
+func manyTopics(n int) (*subject, error) {
+	return inMemory(func(e *engine.Engine) (func(int) error, func(), error) {
+		for i := range n {
+			if _, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprintf("t%06d", i), Partitions: 1}); err != nil {
+				return nil, nil, err
+			}
+		}
+		return func(int) error { return through(e, "t000000", 0) }, func() {}, nil
+	})
+}
+
+// manyPartitions has n open partitions, in topics of 100, the first few of them used in turn.
+func manyPartitions(n, used int) (*subject, error) {
+	return inMemory(func(e *engine.Engine) (func(int) error, func(), error) {
+		const perTopic = 100
+		use := func(i int) error { return through(e, fmt.Sprintf("t%06d", i/perTopic), int32(i%perTopic)) }
+		for i := range n {
+			if i%perTopic == 0 {
+				if _, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprintf("t%06d", i/perTopic), Partitions: perTopic}); err != nil {
+					return nil, nil, err
+				}
+			}
+			if err := use(i); err != nil { // opens it
+				return nil, nil, err
+			}
+		}
+		return func(i int) error { return use(i % used) }, func() {}, nil
+	})
+}
+
+// series is one line of a plot of costs.
+type series struct {
+	name  string
+	build func(n int) (*subject, error)
+}
+
+// grow measures each series at all sizes.
+func (o Options) grow(g *growth, sizes []int, all ...series) error {
+	for _, s := range all {
+		for _, n := range sizes {
+			o.Progress("growth: %d %s, %s", n, g.cpu.X, s.name)
+			c, ratio, err := o.besideTen(n, s.build)
+			if err != nil {
+				return err
+			}
+			g.put(s.name, n, c, ratio)
+		}
+	}
+	return nil
+}
+
+const inTurns = "On a disk that takes no time: what is measured is work. Each size takes turns with ten, so the row of ten shows the noise. "
 
 // growTopics has one topic in use among N.
 func (o Options) growTopics() (report.Section, error) {
-	g := newGrowth(FlatTitles[0], "topics")
-	e, err := memoryEngine()
-	if err != nil {
-		return g.s, err
-	}
-	defer e.Close()
-	made := 0
-	for _, n := range o.sizes() {
-		o.Progress("growth: %d topics", n)
-		for ; made < n; made++ {
-			if _, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprintf("t%06d", made), Partitions: 1}); err != nil {
-				return g.s, err
-			}
-		}
-		c, err := o.lastingCost(func(int) error { return through(e, "t000000", 0) })
-		if err != nil {
-			return g.s, err
-		}
-		g.add("one of them in use", n, c)
-	}
-	return g.section("On a disk that takes no time: what is measured is work."), nil
+	g := newGrowth(FlatTitles[0], "topics", "ten")
+	err := o.grow(g, o.sizes(), series{"one of them in use", manyTopics})
+	return g.section(inTurns), err
 }
 
-// growPartitions has N open partitions, in topics of 100.
+// growPartitions has N open partitions.
 func (o Options) growPartitions() (report.Section, error) {
-	g := newGrowth(FlatTitles[1], "partitions")
-	for _, n := range o.sizes() {
-		for _, use := range []struct {
-			name  string
-			among int
-		}{{"ten of them in use", 10}, {"all in use, in turn", n}} {
-			o.Progress("growth: %d partitions, %s", n, use.name)
-			c, err := o.partitionsCost(n, use.among)
-			if err != nil {
-				return g.s, err
-			}
-			g.add(use.name, n, c)
-		}
-	}
-	return g.section("On a disk that takes no time. A partition that is in use has consumer state to write, so the more are in use, the more is written."), nil
-}
-
-// partitionsCost is that of a message with n partitions, when the first few of them are used in turn.
-func (o Options) partitionsCost(n, used int) (cost, error) {
-	e, err := memoryEngine()
-	if err != nil {
-		return cost{}, err
-	}
-	defer e.Close()
-	const perTopic = 100
-	use := func(i int) error { return through(e, fmt.Sprintf("t%06d", i/perTopic), int32(i%perTopic)) }
-	for i := range n {
-		if i%perTopic == 0 {
-			if _, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprintf("t%06d", i/perTopic), Partitions: perTopic}); err != nil {
-				return cost{}, err
-			}
-		}
-		if err := use(i); err != nil { // opens it
-			return cost{}, err
-		}
-	}
-	o.rest() // what was opened just now is written out by then
-	return o.lastingCost(func(i int) error { return use(i % used) })
+	g := newGrowth(FlatTitles[1], "partitions", "ten")
+	err := o.grow(g, o.sizes(),
+		series{"ten of them in use", func(n int) (*subject, error) { return manyPartitions(n, flat) }},
+		series{"all in use, in turn", func(n int) (*subject, error) { return manyPartitions(n, n) }})
+	return g.section(inTurns + "A partition that is in use has consumer state to write, so the more are in use, the more is written."), err
 }
 
 // rest waits until the committer has nothing left to do.
@@ -247,43 +294,33 @@ func (o Options) rest() { time.Sleep(pick(o, 0, 2500*time.Millisecond)) }
 
 // growParked has N consumers that wait.
 func (o Options) growParked() (report.Section, error) {
-	g := newGrowth(FlatTitles[2], "consumers")
-	for _, same := range []bool{false, true} {
-		for _, n := range append([]int{1}, o.sizes()...) {
-			o.Progress("growth: %d parked consumers", n)
-			c, err := o.parkedCost(n, same)
-			if err != nil {
-				return g.s, err
-			}
-			g.add(map[bool]string{false: "at another topic", true: "at the same topic, in turn"}[same], n, c)
-		}
-	}
-	return g.section("On a disk that takes no time. At the same topic each message goes to the consumer that has waited longest, which acks it and waits again."), nil
+	g := newGrowth(FlatTitles[2], "consumers", "ten")
+	err := o.grow(g, append([]int{1}, o.sizes()...),
+		series{"at another topic", func(n int) (*subject, error) { return manyParked(n, false) }},
+		series{"at the same topic, in turn", func(n int) (*subject, error) { return manyParked(n, true) }})
+	return g.section(inTurns + "At the same topic each message goes to the consumer that has waited longest, which acks it and waits again."), err
 }
 
-func (o Options) parkedCost(n int, same bool) (cost, error) {
-	e, err := memoryEngine()
-	if err != nil {
-		return cost{}, err
-	}
-	defer e.Close()
-	for _, name := range []string{"used", "other"} {
-		if _, err := e.CreateTopic(engine.TopicSpec{Name: name, Partitions: 3}); err != nil {
-			return cost{}, err
+// manyParked has n consumers parked at the topic that is used or at another one.
+func manyParked(n int, same bool) (*subject, error) {
+	return inMemory(func(e *engine.Engine) (func(int) error, func(), error) {
+		for _, name := range []string{"used", "other"} {
+			if _, err := e.CreateTopic(engine.TopicSpec{Name: name, Partitions: 3}); err != nil {
+				return nil, nil, err
+			}
 		}
-	}
-	topic := map[bool]string{false: "other", true: "used"}[same]
-	p := parkConsumers(e, topic, n)
-	defer p.stop()
-	time.Sleep(time.Duration(n) * 20 * time.Microsecond) // they are parked, or nearly
-	return o.lastingCost(func(int) error {
-		if !same {
-			return through(e, "used", engine.AnyPartition)
-		}
-		if err := e.Produce(engine.Message{Topic: "used", Partition: engine.AnyPartition, Payload: growthPayload}); err != nil {
-			return err
-		}
-		return <-p.acked
+		topic := map[bool]string{false: "other", true: "used"}[same]
+		p := parkConsumers(e, topic, n)
+		time.Sleep(time.Duration(n) * 20 * time.Microsecond) // they are parked, or nearly
+		return func(int) error {
+			if !same {
+				return through(e, "used", engine.AnyPartition)
+			}
+			if err := e.Produce(engine.Message{Topic: "used", Partition: engine.AnyPartition, Payload: growthPayload}); err != nil {
+				return err
+			}
+			return <-p.acked
+		}, p.stop, nil
 	})
 }
 
@@ -354,7 +391,7 @@ func fillTopic(e *engine.Engine, topic string, n int) error {
 
 // growBacklog has N messages that wait, on the real disk.
 func (o Options) growBacklog() (report.Section, error) {
-	g := newGrowth("Messages that wait", "messages")
+	g := newGrowth("Messages that wait", "messages", "the fewest")
 	dir, err := os.MkdirTemp(o.Dir, "backlog-")
 	if err != nil {
 		return g.s, err
@@ -374,7 +411,7 @@ func (o Options) growBacklog() (report.Section, error) {
 		if err := fillTopic(e, "t", n-filled); err != nil {
 			return g.s, err
 		}
-		few := min(o.costMessages()/4, n/10) // most of the backlog stays
+		few := min(pick(o, 25, 500), n/10) // most of the backlog stays
 		take, err := measureCost(few, func(int) error { return takeOne(e, "t", engine.AnyPartition) })
 		if err != nil {
 			return g.s, err
@@ -392,7 +429,7 @@ func (o Options) growBacklog() (report.Section, error) {
 
 // growAhead has N messages acked above one that is not.
 func (o Options) growAhead() (report.Section, error) {
-	g := newGrowth("Acked above a gap, in one partition", "acked ahead")
+	g := newGrowth("Acked above a gap, in one partition", "acked ahead", "the fewest")
 	for _, n := range pick(o, []int{1, 64}, []int{1, 16, 128, 512, 1024}) {
 		o.Progress("growth: %d acked ahead", n)
 		c, err := o.aheadCost(n)

@@ -105,7 +105,7 @@ func (t *targetTable) growth(reports []*report.Report) {
 		}
 		for _, name := range order {
 			p := last[name]
-			t.atMost(fmt.Sprintf("cost of a message, %s: %s, %d against the fewest", title, name, p.N), 1.2, p.Of10)
+			t.atMost(fmt.Sprintf("cost of a message, %s: %s, %d against ten", title, name, p.N), 1.2, p.Of10)
 		}
 	}
 }
