@@ -52,14 +52,40 @@ func (e *Engine) makeTree(name string, t Topic) error {
 }
 
 // makePartitions makes the directories of the partitions [from, to) in a topic's directory durable. What an earlier attempt
-// left is empty and is taken.
+// left empty is made anew.
 func makePartitions(dir vfs.Dir, from, to int32) error {
 	for i := from; i < to; i++ {
-		if err := dir.Mkdir(fmt.Sprintf("p%05d", i)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := makePartition(dir, fmt.Sprintf("p%05d", i)); err != nil {
 			return err
 		}
 	}
 	return dir.Sync()
+}
+
+// makePartition makes one directory, and one that is there and empty anew: perhaps the sync of its name failed, so that another one would
+// tell nothing (vfs D4). One with files in it was in use, and so durable, and is taken.
+func makePartition(dir vfs.Dir, name string) error {
+	err := dir.Mkdir(name)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if empty, err := isEmpty(dir, name); err != nil || !empty {
+		return err
+	}
+	if err := dir.Remove(name); err != nil {
+		return err
+	}
+	return dir.Mkdir(name)
+}
+
+func isEmpty(dir vfs.Dir, name string) (bool, error) {
+	sub, err := dir.OpenDir(name)
+	if err != nil {
+		return false, err
+	}
+	defer sub.Close()
+	entries, err := sub.List()
+	return len(entries) == 0, err
 }
 
 // incarnationAt reads whose directory topics/name is.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"narad/committer"
 	"narad/env"
 	"narad/segment"
 	"narad/sim"
@@ -109,4 +110,66 @@ func TestPrimeBesideARoll(t *testing.T) {
 		total += n
 	}
 	require.Greater(t, total, 10_000)
+}
+
+// Q-04, D4: the sync of a clamp's names fails. The files show it nevertheless, and the next open, which finds nothing to clamp, makes it
+// durable: a record committed then is not born settled after a power loss.
+func TestClampAfterALostName(t *testing.T) {
+	for run := range 16 {
+		nth := 2 + run%2 // of the directory's syncs: the first is the log's own; then those of consumer.ahead and consumer.offset
+		inWorldWith(t, sim.MachineConfig{Personality: disk.Adversarial}, func(l *lab) {
+			l.mustBoot()
+			l.topic(one(0))
+			l.produce("t", "a", "b")
+			var identity uint64
+			l.call(func(e *Engine) { identity = e.topics["t"].partitions()[0].identity() })
+			l.mustConsume("t")
+			l.close()
+			require.NoError(t, committer.Reseed(l.partitionDir(), identity, committer.State{Committed: 50}))
+			l.mustBoot()
+			l.m.ArmFault(sim.NamesLost, sim.OpSyncDir, "data/topics/t/p00000", nth)
+			_, err := l.consume("t", time.Second)
+			require.Error(t, err)
+			require.Zero(t, l.m.Armed())
+			l.produce("t", "new")
+			require.Equal(t, "new", string(l.mustConsume("t").Payload))
+			l.sleep(time.Second) // until its commit is checkpointed
+			for range run {
+				l.w.Choose(2) // another power loss each time
+			}
+			l.m.PowerLoss()
+			l.mustBoot()
+			require.Equal(t, "new", string(l.mustConsume("t").Payload))
+		})
+	}
+}
+
+// D4: the sync of the names of new partitions fails, and with it the alteration. The next one finds them, and makes them durable.
+func TestAlterAfterALostName(t *testing.T) {
+	for run := range 8 {
+		inWorldWith(t, sim.MachineConfig{Personality: disk.Adversarial}, func(l *lab) {
+			l.mustBoot()
+			l.topic(one(0))
+			l.m.ArmFault(sim.NamesLost, sim.OpSyncDir, "data/topics/t", 1)
+			three := 3
+			l.call(func(e *Engine) {
+				_, err := e.AlterTopic("t", TopicPatch{Partitions: &three})
+				require.Error(t, err)
+				_, err = e.AlterTopic("t", TopicPatch{Partitions: &three})
+				require.NoError(t, err)
+				for p := range int32(3) {
+					require.NoError(t, e.Produce(Message{Topic: "t", Partition: p, Payload: []byte("m")}))
+				}
+			})
+			l.sleep(time.Second) // until their commits are checkpointed
+			for range run {
+				l.w.Choose(2) // another power loss each time
+			}
+			l.m.PowerLoss()
+			l.mustBoot()
+			for range 3 {
+				l.mustConsume("t")
+			}
+		})
+	}
 }
