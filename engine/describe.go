@@ -10,7 +10,8 @@ import (
 // TopicView is what can be told of a topic without touching the disk.
 type TopicView struct {
 	Topic      Topic
-	Parked     int // consume requests that wait
+	Parked     int  // consume requests that wait
+	Placed     bool // its directory is where its name leads; after a purge that lasts until the disk has renamed it
 	Partitions []PartitionView
 }
 
@@ -32,6 +33,7 @@ type PartitionView struct {
 	Committed     int64 // the frontier, -1 for none
 	AckedAhead    int
 	Leases        int
+	Written       bool // the lease table is open, and its files hold all that it says, as far as is known: maybe not durably
 }
 
 // Lag is how many messages lie above the frontier, settled ahead of it or not; 0 when that is not known.
@@ -85,7 +87,7 @@ func (e *Engine) Describe(name string) (TopicView, error) {
 		return TopicView{}, err
 	}
 	parts := t.partitions()
-	v := TopicView{Topic: t.view(), Parked: t.waiting.parked(), Partitions: make([]PartitionView, len(parts))}
+	v := TopicView{Topic: t.view(), Parked: t.waiting.parked(), Placed: t.placed.Load(), Partitions: make([]PartitionView, len(parts))}
 	for i, p := range parts {
 		v.Partitions[i] = p.view()
 	}
@@ -102,7 +104,7 @@ func (p *partition) view() PartitionView {
 	}
 	if p.shard != nil && p.holder == p {
 		s.dropping(p.shard)
-		v.Leases = p.shard.Leases()
+		v.Leases, v.Written = p.shard.Leases(), p.shard.Version() == p.stored
 	}
 	v.LogKnown, v.Oldest, v.HighWatermark = s.log, s.oldest, s.hw
 	v.Segments, v.Bytes, v.FirstMs = s.extent.Segments, s.extent.Bytes, s.extent.FirstMs

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"path"
 	"strings"
@@ -33,7 +34,9 @@ const (
 	logSuffix    = ".log"
 	aheadSlot    = 4096 // bytes of a slot of consumer.ahead
 	aheadHeader  = 44   // of them before the payload
+	aheadSeq     = 16   // where the sequence number is, u64 little-endian
 	aheadLength  = 36   // where the length of the payload is, u32 little-endian
+	aheadSum     = 40   // where the checksum is, CRC-32C of all but itself, u32 little-endian
 	walFrameSeq  = 8    // where a frame of the ingress log has its number
 	wholeFile    = -1
 	journalFile  = metaPath + "/topics.journal"
@@ -85,11 +88,11 @@ func (n *Node) claims(v engine.Event) {
 		n.claimGone("INV-10", "the engine is open and was stopped uncleanly from here on", dataDir+"/clean")
 		n.claimMeta("the engine is open")
 	case engine.TopicCreated:
-		n.claimTree("a topic was created", v.Topic.Name, v.Topic)
+		n.claimTree("a topic was created", topicsPath+"/"+v.Topic.Name, v.Topic)
 	case engine.TopicAltered:
-		n.claimTree("a topic was altered", v.Topic.Name, v.Topic)
+		n.claimTree("a topic was altered", topicsPath+"/"+v.Topic.Name, v.Topic)
 	case engine.TopicPurged:
-		n.claimTree("a topic was purged", v.Topic.Name+".next-"+v.Topic.ID, v.Topic)
+		n.claimTree("a topic was purged", nextPath(v.Topic.Name, v.Topic.ID), v.Topic)
 	case engine.TopicDeleted:
 		n.claimMeta("a topic was deleted")
 	case engine.SetAside:
@@ -332,6 +335,9 @@ func (n *Node) claimConsumer(v committer.Event) {
 		if v.Err == nil || failedAt(v.Err, "write") {
 			n.tail.torn[v.Key] = v.Err != nil
 		}
+		if p := n.partOf(v.Key); v.Err == nil && p != nil {
+			n.claimRecord(p, "a window was written", v.Slot, v.Sequence)
+		}
 	case committer.Primed:
 		if v.Err == nil {
 			delete(n.tail.torn, v.Key)
@@ -347,11 +353,13 @@ func (n *Node) claimConsumer(v committer.Event) {
 			n.tail.torn[v.Key] = true
 		}
 		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
+			n.claimRecord(p, "a window was written out", v.Slot, v.Sequence)
 			n.claimSlot(p, "a window was written out", v.Slot)
 		}
 	case committer.Levelled:
 		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
 			n.claim("INV-14", "consumer.offset was levelled", p.directory()+"/"+committer.OffsetFile, 0, wholeFile)
+			n.claimFrontier(p, v.Frontier)
 		}
 	}
 }
@@ -360,6 +368,37 @@ func (n *Node) claimConsumer(v committer.Event) {
 func failedAt(err error, op string) bool {
 	var failed *fs.PathError
 	return errors.As(err, &failed) && failed.Op == op
+}
+
+// claimRecord checks that a slot holds, as readers see it, the whole record that is said to be in it.
+func (n *Node) claimRecord(p *part, what string, slot int, sequence uint64) {
+	var b [aheadSlot]byte
+	held := n.look(p.directory()+"/"+committer.AheadFile, int64(slot)*aheadSlot, b[:])
+	if held == 0 || n.unaccountable(p) {
+		return // the directory was moved meanwhile
+	}
+	end := aheadHeader + int64(binary.LittleEndian.Uint32(b[aheadLength:]))
+	sum := func() uint32 {
+		table := crc32.MakeTable(crc32.Castagnoli)
+		return crc32.Update(crc32.Checksum(b[:aheadSum], table), table, b[aheadHeader:end])
+	}
+	if has := binary.LittleEndian.Uint64(b[aheadSeq:]); has != sequence || end > aheadSlot || binary.LittleEndian.Uint32(b[aheadSum:]) != sum() {
+		n.failPart(p, model.Violate("INV-12", "%s with sequence number %d, and slot %d does not hold it whole: its own is %d", what, sequence, slot, has))
+	}
+}
+
+// claimFrontier checks that consumer.offset says what it was levelled to.
+func (n *Node) claimFrontier(p *part, frontier int64) {
+	var b [8]byte
+	held := n.look(p.directory()+"/"+committer.OffsetFile, 0, b[:])
+	if has := int64(binary.BigEndian.Uint64(b[:])); held > 0 && has != frontier && !n.unaccountable(p) {
+		n.failPart(p, model.Violate("INV-14", "consumer.offset was levelled to %d, and says %d", frontier, has))
+	}
+}
+
+// unaccountable reports whether the engine may not be blamed for what the files of a partition hold.
+func (n *Node) unaccountable(p *part) bool {
+	return p.gone || n.meddled[p.key] || n.Machine.Disk().Untrue()
 }
 
 // claimSlot checks the record in a slot; with none, -1, the name alone.
@@ -375,8 +414,7 @@ func (n *Node) claimSlot(p *part, what string, slot int) {
 }
 
 // claimTree checks a topic that exists from now on: its directory, its incarnation, its partitions, and what the metastore says.
-func (n *Node) claimTree(what, name string, t engine.Topic) {
-	dir := topicsPath + "/" + name
+func (n *Node) claimTree(what, dir string, t engine.Topic) {
 	n.claim("INV-25", what, dir+"/incarnation", 0, wholeFile)
 	for i := range t.Partitions {
 		n.claim("INV-25", what, fmt.Sprintf("%s/p%05d", dir, i), 0, 0)

@@ -52,6 +52,7 @@ type Node struct {
 	turns       map[topicKey]*turn
 	ticks       tickShadow
 	cycle       lifecycle
+	beliefs     beliefs
 	inert       map[int64]inert // by task
 
 	age    retention
@@ -148,6 +149,7 @@ func (n *Node) Listen() func(engine.Event) {
 	}
 	life := n.life
 	n.ticks = tickShadow{}
+	n.beliefs = newBeliefs()
 	n.forgetWaiters()
 	n.log.began()
 	clear(n.inert)
@@ -267,6 +269,7 @@ func (n *Node) see(v engine.Event) {
 	n.closedLog(v)
 	n.seeRetention(v)
 	n.moved(v)
+	n.seeBeliefs(v)
 	switch v := v.(type) {
 	case engine.Opened:
 		n.serving, n.booted = true, n.World.Now()

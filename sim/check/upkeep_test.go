@@ -14,6 +14,8 @@ import (
 	"narad/segment"
 	"narad/sim"
 	"narad/sim/disk"
+	"narad/vfs"
+	"narad/wal"
 )
 
 var errBroken = errors.New("EIO")
@@ -60,6 +62,29 @@ func aDirectory(t *testing.T, n *Node, oldest int64) (path string) {
 	require.NoError(t, root.Sync())
 	require.NoError(t, root.Close())
 	return topicsPath + "/t/p00000/"
+}
+
+// aFile makes a file in the directory of the partition of the tests.
+func aFile(t *testing.T, n *Node, name string, contents []byte) {
+	dir := aDirectory(t, n, -1)
+	root, err := disk.FS(n.Machine.Disk()).OpenRoot(dir[:len(dir)-1], false)
+	require.NoError(t, err)
+	require.NoError(t, vfs.ReplaceFile(root, name, contents))
+}
+
+// aNextDirectory makes the directory of the successor of the topic of the tests, where it waits for its name.
+func aNextDirectory(t *testing.T, n *Node) vfs.Dir {
+	root, err := disk.FS(n.Machine.Disk()).OpenRoot(dataDir, true)
+	require.NoError(t, err)
+	for _, name := range []string{"topics", "topics/t.next-second", "topics/t.next-second/p00000"} {
+		require.NoError(t, root.Mkdir(name))
+	}
+	return root
+}
+
+// says is an engine that describes its topics so.
+func says(v engine.TopicView) func(string) (engine.TopicView, error) {
+	return func(string) (engine.TopicView, error) { return v, nil }
 }
 
 // The engine repairs, tidies and lets go in time; each rule of that is seen to be broken.
@@ -128,6 +153,44 @@ func TestUpkeepViolations(t *testing.T) {
 			require.True(t, n.serving)
 			n.Quiet(w.Now())
 		}},
+		"a window that does not hold all counts as written": {"INV-13", func(_ *sim.World, n *Node, see see) { // COM-36
+			see(found, engine.Opened{}, stored(5), open(-1), leased(0, 1), leased(1, 2), engine.Settled{Key: key, Offset: 1, Nonce: spread(2), Committed: -1})
+			see(engine.ConsumerSnapshot{Key: key, State: inflight.State{Committed: -1, Ahead: []int64{1}}}, consumer(committer.Primed{Key: ckey, Anchor: 1}))
+			see(consumer(committer.WindowWritten{Key: ckey, Committed: -1, Ahead: 1}))
+			n.Beliefs(says(engine.TopicView{Partitions: []engine.PartitionView{{Written: true}}}))
+		}},
+		"a window that was not written counts as written": {"INV-13", func(_ *sim.World, n *Node, see see) {
+			see(found, engine.Opened{}, stored(5), open(-1))
+			see(ackedFirst(1)...)
+			see(engine.ConsumerSnapshot{Key: key, State: inflight.State{Committed: 0}}, consumer(committer.Primed{Key: ckey, Anchor: 1}))
+			see(consumer(committer.WindowWritten{Key: ckey, Err: errBroken}))
+			n.Beliefs(says(engine.TopicView{Partitions: []engine.PartitionView{{Written: true}}}))
+		}},
+		"a window is not in its file": {"INV-12", func(_ *sim.World, n *Node, see see) {
+			aFile(t, n, committer.AheadFile, make([]byte, 2*aheadSlot))
+			see(windowed()...)
+		}},
+		"consumer.offset says something else": {"INV-14", func(_ *sim.World, n *Node, see see) { // COM-29
+			aFile(t, n, committer.OffsetFile, make([]byte, 8))
+			see(consumer(committer.Levelled{Key: ckey, Frontier: -1}))
+		}},
+		"a topic that was purged is in its place and counts as not placed": {"INV-31", func(_ *sim.World, n *Node, see see) {
+			n.Excused = func(error) bool { return true }
+			see(found, engine.Opened{}, engine.TopicPurged{Topic: again()})
+			root := aNextDirectory(t, n)
+			see(engine.RetireFailed{Name: "t", Err: errBroken})
+			n.Beliefs(says(engine.TopicView{Topic: again()})) // not yet
+			require.NoError(t, root.Rename("topics/t.next-second", "topics/t"))
+			n.Beliefs(says(engine.TopicView{Topic: again()}))
+		}},
+		"nobody goes on to move a directory to its place": {"INV-31", func(w *sim.World, n *Node, see see) {
+			n.Excused = func(error) bool { return true }
+			see(found, engine.Opened{}, engine.TopicPurged{Topic: again()}, engine.RetireFailed{Name: "t", Err: errBroken})
+			w.Env().Sleep(900 * time.Millisecond)
+			n.Beliefs(says(engine.TopicView{Topic: again()})) // not yet
+			w.Env().Sleep(200 * time.Millisecond)
+			n.Beliefs(says(engine.TopicView{Topic: again()}))
+		}},
 		"a commit that failed once waits too long": {"INV-31", func(w *sim.World, n *Node, see see) { // WAL-27
 			see(found, engine.Opened{}, engine.DispatchFailed{Key: key}, engine.Stored{Key: key}, engine.DispatchFailed{Key: key})
 			w.Env().Sleep(60 * time.Millisecond)
@@ -160,6 +223,24 @@ func TestUpkeepIsAllowed(t *testing.T) {
 		}
 		n.Unlinked(topicsPath + "/t.stale-1/p00000/00000000000000000007.log")
 	}))
+	require.NoError(t, watched(t, func(_ *sim.World, n *Node, see func(...engine.Event)) { // what the engine believes is so
+		n.Excused = func(error) bool { return true }
+		see(found, engine.Opened{})
+		see(windowed()...)
+		see(engine.ConsumerSnapshot{Key: key, State: inflight.State{Committed: -1}}, consumer(committer.WindowWritten{Key: ckey, Committed: -1, Err: errBroken}))
+		n.Beliefs(says(engine.TopicView{Partitions: []engine.PartitionView{{Written: true}}})) // one before it has the same state
+		see(ackedFirst(1)...)
+		see(engine.ConsumerSnapshot{Key: key, State: inflight.State{Committed: 0}}, consumer(committer.WindowWritten{Key: ckey, Err: errBroken}))
+		n.Beliefs(says(engine.TopicView{Partitions: []engine.PartitionView{{}}}))
+		see(engine.TopicPurged{Topic: again()})
+		root := aNextDirectory(t, n)
+		see(engine.RetireFailed{Name: "t", Err: errBroken})
+		require.NoError(t, root.Rename("topics/t.next-second", "topics/t"))
+		see(engine.TidyFailed{Name: "t", Err: errBroken}) // the sync behind it failed
+		n.Beliefs(says(engine.TopicView{Topic: again()}))
+		n.Beliefs(says(engine.TopicView{Topic: again(), Placed: true}))
+		require.Empty(t, n.beliefs.unplaced)
+	}))
 	require.NoError(t, watched(t, func(_ *sim.World, n *Node, see func(...engine.Event)) {
 		aDirectory(t, n, -1)
 		n.Closing()
@@ -170,5 +251,40 @@ func TestUpkeepIsAllowed(t *testing.T) {
 		see(windowed()...)
 		see(consumer(committer.WrittenOut{Key: ckey, Err: errBroken}), consumer(committer.TickDone{}), consumer(committer.WrittenOut{Key: ckey, Err: errBroken}))
 		see(consumer(committer.TickDone{Start: env.Instant(2 * time.Second)})) // that one was tried in the tick
+	}))
+}
+
+// Seed 53991 was a false alarm: a partition is in use until its owner has found its last lease expired.
+func TestUsedUntilItsLeaseExpired(t *testing.T) {
+	require.NoError(t, watched(t, func(w *sim.World, n *Node, see func(...engine.Event)) {
+		see(found, engine.Opened{}, stored(5), open(-1), leased(0, 1))
+		w.Env().Sleep(2 * time.Minute)
+		n.Idle(0, time.Second) // a lease keeps it open
+		see(engine.LeasesExpired{Key: key, Count: 1, At: w.Now()})
+		n.Idle(0, time.Second)
+	}))
+	notices(t, "INV-32", func(w *sim.World, n *Node, see func(...engine.Event)) {
+		see(found, engine.Opened{}, stored(5), open(-1), leased(0, 1))
+		w.Env().Sleep(2 * time.Minute)
+		see(engine.LeasesExpired{Key: key, Count: 1, At: w.Now()})
+		w.Env().Sleep(2 * time.Minute)
+		n.Idle(0, time.Second)
+	})
+}
+
+// Seed 76965 was a false alarm: an answer is judged by the life of the process that gave it, also when its successor is running.
+func TestLatchedInTheLifeOfTheAnswer(t *testing.T) {
+	require.NoError(t, watched(t, func(_ *sim.World, n *Node, see func(...engine.Event)) {
+		healthy := n.Life()
+		require.False(t, n.LatchedIn(healthy))
+		n.Crashed(sim.ProcessCrash, disk.Report{})
+		n.Listen()(log(wal.Failed{Err: errBroken}))
+		failed := n.Life()
+		require.True(t, n.Latched())
+		n.Crashed(sim.ProcessCrash, disk.Report{})
+		n.Listen()
+		require.False(t, n.Latched(), "the successor has its log opened anew")
+		require.True(t, n.LatchedIn(failed))
+		require.False(t, n.LatchedIn(n.Life()))
 	}))
 }

@@ -65,6 +65,7 @@ type Partition struct {
 
 	taken   *Snapshot // the snapshot that the committer took last; what did not fit in its slot is taken out of it
 	cut     bool      // something was
+	whole   *Snapshot // newest one that was written whole, or read, in this life
 	Cached  *Snapshot // newest one known to be in the page cache
 	Durable *Snapshot // newest one known to be on the disk
 	exact   *Snapshot // after a graceful stop: what the next start must find
@@ -171,7 +172,7 @@ func (p *Partition) OpenShard(s *Snapshot) error {
 	for _, o := range s.Ahead {
 		p.mark(o)
 	}
-	p.exact = nil
+	p.exact, p.whole = nil, s
 	return nil
 }
 
@@ -499,9 +500,18 @@ func (p *Partition) Taken() *Snapshot { return p.taken }
 
 // WroteWindow is told that the snapshot taken last is in the page cache.
 func (p *Partition) WroteWindow() {
-	if p.taken != nil {
-		p.Cached = p.taken
+	if p.taken == nil {
+		return
 	}
+	p.Cached = p.taken
+	if !p.cut {
+		p.whole = p.taken
+	}
+}
+
+// IsWritten reports whether all that the live shard says was written into its files, or read from them, in this life.
+func (p *Partition) IsWritten() bool {
+	return p.open && p.whole != nil && p.whole.Committed == p.committed && len(p.whole.Ahead) == p.settled // neither ever falls
 }
 
 // WroteOut is told that a sync which began after the newest window write ended has succeeded.
@@ -535,7 +545,7 @@ func (p *Partition) endLife() {
 	}
 	p.leases, p.skips = map[int64]Lease{}, map[int64]bool{}
 	p.open = false
-	p.taken, p.cut = nil, false
+	p.taken, p.cut, p.whole = nil, false, nil
 }
 
 // Reservable returns the offset that a reserve would hand out now, and false when there is none or a cap withholds it.
@@ -562,6 +572,9 @@ func (p *Partition) Idle() error {
 	}
 	if len(p.skips) > 0 { // its files do not say so: the next one skips them again
 		return Violate("INV-07", "a shard was closed with %d skipped offsets above its frontier", len(p.skips))
+	}
+	if !p.IsWritten() {
+		return Violate("INV-10", "a shard was closed whose frontier is %d with %d ahead, and its files do not say so", p.committed, p.settled)
 	}
 	p.Stop()
 	return nil

@@ -254,6 +254,7 @@ func (n *node) watchQuiet() {
 			n.check.QuietClosing()
 		default:
 			n.check.Quiet(n.proc.Env().Now())
+			n.check.Beliefs(n.engine.Describe)
 			n.leftAreGone()
 		}
 	}
