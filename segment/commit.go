@@ -200,17 +200,22 @@ func (l *Log) commitBatch(batch []*request) (int64, error) {
 	return base, nil
 }
 
-// rollOld begins a new segment when the first record of the active one is older than the cutoff.
+// rollOld begins a new segment when the first record of the active one is older than the cutoff. One that is empty already has a
+// durable name after it.
 func (l *Log) rollOld(cutoff int64) error {
 	l.mu.Lock()
 	active := l.segs[len(l.segs)-1]
-	old := active.size > 0 && active.first < cutoff
+	empty := active.size == 0
+	old := !empty && active.first < cutoff
 	l.mu.Unlock()
-	if !old {
-		return nil
+	switch {
+	case empty && !active.named:
+		return l.rename(active)
+	case old:
+		_, err := l.begin()
+		return err
 	}
-	_, err := l.begin()
-	return err
+	return nil
 }
 
 // publish raises the high watermark over what the writer stored.

@@ -171,6 +171,9 @@ func (l *Log) detach(n int, lastMs int64) Removed {
 // order, so that what a crash leaves is contiguous.
 func (l *Log) unlink() error {
 	if len(l.doomed) > 0 {
+		if err := l.nameLast(); err != nil {
+			return err
+		}
 		if err := l.raise(); err != nil {
 			return err
 		}
@@ -184,6 +187,19 @@ func (l *Log) unlink() error {
 	}
 	l.doomed = nil
 	return nil
+}
+
+// nameLast makes the name of the only segment that is left durable, when it is an empty one. A name that was found at an open may be one whose
+// sync failed: lost in a power failure, it would leave no segment at all to bounds that say where the log begins.
+func (l *Log) nameLast() error {
+	l.mu.Lock()
+	last := l.segs[len(l.segs)-1]
+	found := len(l.segs) == 1 && last.size == 0 && !last.named
+	l.mu.Unlock()
+	if !found {
+		return nil
+	}
+	return l.roll(unknownMs)
 }
 
 func (l *Log) raise() error {
