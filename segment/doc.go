@@ -63,7 +63,8 @@
 //
 // New segment: create, sync the directory, write. After a crash before the sync the file may be missing or
 // empty. Empty, it is kept for the offset in its name, and before its first frame is written a new file is
-// renamed over it and the directory synced, because the sync that its creator made may have failed.
+// renamed over it and the directory synced, because the sync that its creator made may have failed. The same happens
+// before retention leaves it as the only segment, since the bounds then say that there is one.
 //
 // Open: scan the newest file with all checksums; hold its end against bounds; cut what follows the last intact frame, unless it is a
 // frame of full length that can only have been whole once: that becomes a gap; write the last frame over itself (it may be in the page cache only, and even look
