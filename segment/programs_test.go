@@ -262,7 +262,7 @@ func TestCrashInEveryProgram(t *testing.T) {
 		nested     []int // crashes in recoveries, by the length of the program
 	}{
 		{noneUnsynced, operations, []int{2, 2, 0}},
-		{indexUnsynced, withNamesLost, []int{1, 1}},
+		{indexUnsynced, withNamesLost, []int{1, 1, 0}},
 		{hintsUnsynced, withNamesLost, []int{1, 0}},
 	}
 	if long() {
