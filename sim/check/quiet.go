@@ -84,7 +84,8 @@ func (n *Node) retries(v engine.Event) {
 	case engine.Opened:
 		clear(n.cycle.failed)
 	case engine.DispatchFailed:
-		if !v.Gone {
+		// A topic is gone a moment before its commits know it.
+		if p := n.parts[v.Key]; !v.Gone && (p == nil || !p.gone) {
 			n.cycle.failed[v.Key] = failure{n.now(), n.cycle.failed[v.Key].times + 1}
 		}
 	case engine.DestinationHung:
