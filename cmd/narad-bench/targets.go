@@ -44,7 +44,7 @@ func (t *targetTable) produce(reports []*report.Report) {
 		t.atLeast(fmt.Sprintf("produce over HTTP ÷ floor, %d clients", c.Clients), 0.9, c.Ratio)
 	}
 	for _, r := range data[bench.RawTurns](reports, "floor", bench.RawLoopTitle) {
-		t.atLeast("embedded produce ÷ bare loop, one writer, files "+map[bool]string{false: "growing", true: "prepared"}[r.Prepared], 0.85, r.Ratio)
+		t.atLeast("embedded produce ÷ bare loop of append and sync, one writer, files "+map[bool]string{false: "growing", true: "prepared"}[r.Prepared], 0.85, r.OfAppends)
 	}
 	for _, r := range data[bench.RawBatchTurns](reports, "floor", bench.RawBatchTitle) {
 		rate := report.Median(r.Produces)
