@@ -13,10 +13,13 @@ import (
 	"narad/sim/mutants"
 )
 
+// mutantSeeds is the budget of a mutant in seeds: about a minute of a core, more than any known bug that a world shows takes.
+const mutantSeeds = 1000
+
 // runMutants plants each bug of the catalogue, one at a time, and reports which check caught it.
 func runMutants(args []string) int {
 	set := flag.NewFlagSet("narad-sim mutants", flag.ContinueOnError)
-	seeds := set.Int("seeds", defaultSeeds, "the budget: how many seeds to run at most for each")
+	seeds := set.Int("seeds", mutantSeeds, "the budget: how many seeds to run at most for each")
 	first := set.Uint64("first", 1, "the first seed")
 	only := set.String("only", "", "run the mutants whose name contains this")
 	part := set.String("part", "", "run every n-th mutant, beginning with the k-th: k/n")
