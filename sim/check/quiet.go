@@ -84,22 +84,30 @@ func (n *Node) retries(v engine.Event) {
 	case engine.Opened:
 		clear(n.cycle.failed)
 	case engine.DispatchFailed:
-		// A topic is gone a moment before its commits know it.
-		if p := n.parts[v.Key]; !v.Gone && (p == nil || !p.gone) {
-			n.cycle.failed[v.Key] = failure{n.now(), n.cycle.failed[v.Key].times + 1}
+		if v.Gone {
+			break
+		}
+		n.cycle.failed[v.Key] = failure{n.now(), n.cycle.failed[v.Key].times + 1}
+		if p := n.parts[v.Key]; p != nil && p.gone { // a topic is gone a moment before its commits know it
+			n.awaitsNoTry(v.Key)
 		}
 	case engine.DestinationHung:
-		if f, failed := n.cycle.failed[v.Key]; failed { // it was tried again, and how that ends is open
-			n.cycle.failed[v.Key] = failure{never64, f.times}
-		}
+		n.awaitsNoTry(v.Key) // it was tried again, and how that ends is open
 	case engine.Stored:
 		delete(n.cycle.failed, v.Key)
 	}
 }
 
+// awaitsNoTry ends the wait for another try, if there is one.
+func (n *Node) awaitsNoTry(key engine.Key) {
+	if f, failed := n.cycle.failed[key]; failed {
+		n.cycle.failed[key] = failure{never64, f.times}
+	}
+}
+
 // failure is a commit that failed, and was not tried again as far as is known.
 type failure struct {
-	at    int64 // true time; never64: it was tried again
+	at    int64 // true time; never64: it was tried again, or never will be, as its topic is gone
 	times int   // one after the other
 }
 

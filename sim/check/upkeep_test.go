@@ -202,14 +202,20 @@ func TestUpkeepViolations(t *testing.T) {
 }
 
 // WAL-27, a false alarm at seed 52151: a commit that was under way while its topic went fails, and does not know it yet. Its records are
-// discarded, so nobody tries again.
+// discarded, so nobody tries again; nor does anybody what failed before the topic went.
 func TestFailureForATopicThatIsGone(t *testing.T) {
-	require.NoError(t, watched(t, func(w *sim.World, n *Node, see func(...engine.Event)) {
-		see(found, engine.Opened{}, engine.TopicPurged{Topic: again()}, engine.DispatchFailed{Key: key}, engine.SetAside{Name: "t"}, engine.ShardDropped{Key: key, Why: engine.DropRetired},
-			consumer(committer.Forgotten{Key: ckey}))
-		w.Env().Sleep(200 * time.Millisecond)
-		n.Quiet(w.Now())
-	}))
+	failed, purged := engine.DispatchFailed{Key: key}, engine.TopicPurged{Topic: again()}
+	for name, events := range map[string][]engine.Event{"after": {purged, failed}, "before": {failed, purged}, "both": {failed, purged, failed}} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, watched(t, func(w *sim.World, n *Node, see func(...engine.Event)) {
+				see(found, engine.Opened{})
+				see(events...)
+				see(engine.SetAside{Name: "t"}, engine.ShardDropped{Key: key, Why: engine.DropRetired}, consumer(committer.Forgotten{Key: ckey}))
+				w.Env().Sleep(200 * time.Millisecond)
+				n.Quiet(w.Now())
+			}))
+		})
+	}
 }
 
 // What looks like it and is right.
