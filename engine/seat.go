@@ -46,9 +46,8 @@ func (s *seats) take(p *partition) *seat {
 	defer s.mu.Unlock()
 	at := s.byKey[p.key]
 	if at == nil {
-		at = &seat{fence: p.topic.engine.env.NewMutex()}
+		at = &seat{fence: p.topic.engine.env.NewMutex(), naming: p.topic.engine.env.NewMutex()}
 		s.byKey[p.key] = at
-		at.naming = p.topic.engine.env.NewMutex()
 	}
 	at.owner = p
 	return at
