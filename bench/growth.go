@@ -181,7 +181,8 @@ func (o Options) besideTen(n int, build func(n int) (*subject, error)) (c cost, 
 	return cost{report.Median(cpus), report.Median(walls)}, report.Median(ratios), nil
 }
 
-// memoryEngine is an engine on a disk that takes no time, so that what is measured is its work.
+// memoryEngine is an engine on a disk that takes no time, so that what is measured is its work, and with descriptors for all partitions, as
+// an operator of so many would grant them.
 func memoryEngine() (*engine.Engine, error) {
 	return engine.Open("data", engine.Options{Env: env.OS().WithFS(disk.FS(disk.New(disk.Ordered))), MaxConsumerFiles: 20_000})
 }
