@@ -19,7 +19,7 @@ import (
 type ledger struct {
 	key     Key
 	live    *shard
-	acked   map[int64]env.Instant // true time of each ack, or of the boot that found it settled
+	acked   map[int64]env.Instant // true time of each ack, or of the start of the committer whose life found it settled
 	ever    map[int64]bool
 	taken   map[int64]bool // settled in the snapshot that State gave last
 	window  map[int64]bool // written into the window last
@@ -30,10 +30,18 @@ type ledger struct {
 	exact   bool           // Close returned nil and nothing was acked since
 	busy    bool           // an ack is not reported yet, or a forget is under way
 
-	seeded     bool          // in this life
-	died       env.Instant   // the end of the last life in which it was seeded
+	seeded     bool          // in this life, and since it was forgotten last
+	died       env.Instant   // when that ended
 	bound      time.Duration // how old an ack may have been then that is gone now
 	powerBound time.Duration // and if the power goes before it is seeded again
+}
+
+// found says that the committer has what is settled in hand from now on.
+func (l *ledger) found(now env.Instant) {
+	for o := range l.acked { // order-free: each is set to the same
+		l.acked[o] = now
+	}
+	l.seeded = true
 }
 
 func settledIn(s State) map[int64]bool {
@@ -64,6 +72,7 @@ type universe struct {
 	parts    []*ledger
 	options  Options
 	faulty   bool
+	starved  bool // tasks are set aside now and then, for longer than any bound of time allows
 	c        *Committer
 	slowest  time.Duration // tick of this life
 	tickAt   env.Instant   // when the last one began
@@ -82,8 +91,9 @@ func (u *universe) failf(format string, args ...any) {
 const worldPartitions = 5
 
 func newUniverse(t *testing.T, seed uint64, faulty bool) *universe {
-	u := &universe{t: t, faulty: faulty, seen: map[string]int{}}
-	u.w = sim.New(sim.Options{Seed: seed, Policy: sim.Policy{Kind: sim.Swarm}})
+	u := &universe{t: t, faulty: faulty, seen: map[string]int{}, starved: seed%4 >= 2}
+	kind := []sim.PolicyKind{sim.Uniform, sim.Priority}[seed%2]
+	u.w = sim.New(sim.Options{Seed: seed, Policy: sim.Policy{Kind: kind, Starve: u.starved, StarveGap: 3000}})
 	latency := sim.DefaultLatency()
 	latency.Stalls = 0
 	u.m = u.w.Machine("m", sim.MachineConfig{Latency: latency, Writeback: 20_000})
@@ -118,15 +128,8 @@ func (u *universe) end(life *sim.Process) bool {
 		kind = 0 // it is starting still
 	}
 	u.crashes[kind]++
-	tick := min(u.options.Interval, 100*time.Millisecond)
-	// The tick that the end cut short counts too.
-	slowest := max(u.slowest, u.w.Now().Sub(u.tickAt)-tick)
 	for _, l := range u.parts {
-		if l.seeded {
-			l.seeded, l.died = false, u.w.Now()
-			l.bound = max(tick, slowest) + slowest               // INV-08
-			l.powerBound = u.options.Interval + tick + 2*slowest // INV-09
-		}
+		u.bury(l)
 		if kind != 0 {
 			l.bound = l.powerBound
 		}
@@ -171,6 +174,18 @@ func (u *universe) end(life *sim.Process) bool {
 	return true
 }
 
+// bury says from when on, and back to when, acks of l may be missing: its process ended, or it was forgotten.
+func (u *universe) bury(l *ledger) {
+	if !l.seeded {
+		return
+	}
+	tick := min(u.options.Interval, maxTick)
+	slowest := max(u.slowest, u.w.Now().Sub(u.tickAt)-tick) // the tick that the end cut short counts too
+	l.seeded, l.died = false, u.w.Now()
+	l.bound = max(tick, slowest) + slowest               // INV-08
+	l.powerBound = u.options.Interval + tick + 2*slowest // INV-09
+}
+
 // frozen takes no more acks.
 func frozen(s *shard) *shard {
 	if s == nil {
@@ -204,6 +219,9 @@ func (u *universe) live(e *env.Env, unclean bool) {
 	c, err := Start(e, o)
 	require.NoError(u.t, err)
 	u.c, u.tickAt = c, u.w.Now()
+	for _, l := range u.parts {
+		l.found(u.w.Now()) // before, nothing could become durable
+	}
 	if unclean {
 		for _, l := range u.parts {
 			c.Touch(l.key)
@@ -257,7 +275,7 @@ func (u *universe) seed(root vfs.Dir, l *ledger, clean bool) {
 	for o := range got { // order-free: fills a map
 		l.acked[o] = u.w.Now()
 	}
-	l.cached, l.seeded = got, true
+	l.cached = got
 	l.live = &shard{State: s, identity: 1}
 }
 
@@ -268,7 +286,7 @@ func (u *universe) checkAges(l *ledger, got map[int64]bool) {
 			continue
 		}
 		u.lostAcks++
-		if age := l.died.Sub(at); !u.faulty && !l.seeded && age > l.bound {
+		if age := l.died.Sub(at); !u.faulty && !u.starved && !l.seeded && age > l.bound {
 			u.failf("INV-08, INV-09: offset %d was acked %v before the end, the window is %v", o, age, l.bound)
 		}
 	}
@@ -296,6 +314,7 @@ func (u *universe) ackForEver(e *env.Env, c *Committer, root vfs.Dir, l *ledger)
 		l.busy = true
 		if u.w.Choose(40) == 39 && !u.faulty {
 			l.live = nil
+			u.bury(l)
 			c.Forget(l.key)
 			l.forgot = l.asked
 			u.forgets++
@@ -306,7 +325,7 @@ func (u *universe) ackForEver(e *env.Env, c *Committer, root vfs.Dir, l *ledger)
 					l.acked[o] = at
 				}
 			}
-			l.busy = false
+			l.seeded, l.busy = true, false
 			continue
 		}
 		for range 1 + u.w.Choose(4) {
@@ -360,7 +379,7 @@ func (u *universe) onEvent(v Event) {
 	case TickDone:
 		start := u.w.Now().Add(-v.Took)
 		due := u.tickAt.Add(min(u.options.Interval, 100*time.Millisecond))
-		if late := start.Sub(max(due, u.tickEnd)); late > time.Millisecond {
+		if late := start.Sub(max(due, u.tickEnd)); late > time.Millisecond && !u.starved {
 			u.failf("COM-02, COM-54: a tick began %v after it was due", late)
 		}
 		u.slowest, u.tickAt, u.tickEnd = max(u.slowest, v.Took), start, u.w.Now()
