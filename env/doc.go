@@ -14,6 +14,6 @@
 //     no other.
 //   - Messages: [Env.Send] and [Env.Receive] carry bytes between nodes; real transport lives above.
 //
-// Files: env.go (Env, Backend), time.go (Instant, Wall), waiter.go, sync.go (Mutex, Event, Group, Queue),
+// Files: env.go (Env, Backend), time.go (Instant, Wall), waiter.go, relay.go (waking many), yield.go, sync.go (Mutex, Event, Group, Queue),
 // stream.go. The suite in package envtest holds both worlds to the same behaviour.
 package env

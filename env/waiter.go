@@ -14,6 +14,8 @@ type Waiter struct {
 	env   *Env
 	ch    chan struct{} // real world: capacity 1, a token is the permit
 	timer *time.Timer   // real world: made by the first ParkUntil with a deadline, reused
+	next  *Waiter       // real world: in a relay, who is woken by the task that parks here
+	relay *Relay        // real world: at the last one of a relay, and some
 
 	// Sim belongs to the simulated backend; nothing else may touch it.
 	Sim struct {
@@ -39,11 +41,14 @@ func (w *Waiter) Init(e *Env) {
 
 // Park blocks until the waiter holds a permit and takes it.
 func (w *Waiter) Park() {
-	if w.ch != nil {
-		<-w.ch
+	if w.ch == nil {
+		w.env.sim.Park(w, Forever)
 		return
 	}
-	w.env.sim.Park(w, Forever)
+	<-w.ch
+	if w.next != nil || w.relay != nil {
+		w.pass()
+	}
 }
 
 // ParkUntil blocks until the waiter holds a permit, which it takes, or the clock reaches deadline. It

@@ -95,6 +95,15 @@ func (q *writerList) finish(err error) {
 	}
 }
 
+// finishInTurn is finish without an error for writers who are expected back: each of them wakes the next one, the last one gives
+// a permit to end.
+func (q *writerList) finishInTurn(r *env.Relay, end *env.Waiter, deadline env.Instant) {
+	for q.head != nil {
+		r.Add(&q.pop().waiter)
+	}
+	r.Start(end, deadline)
+}
+
 // batch is a run of frames that will be written together, and the writers that wait for it.
 type batch struct {
 	frames  []byte

@@ -22,6 +22,8 @@ func (l *Log) syncLoop() {
 			l.endCommit()
 		case !ok:
 			return
+		case until != env.Forever && l.relay.UnderWay():
+			l.wake.Park() // the relay gives a permit, at its end and from then on
 		case until != env.Forever:
 			l.wake.YieldUntil(until)
 		default:
@@ -66,7 +68,7 @@ func (l *Log) takeWork() (b *batch, roll, ok bool, until env.Instant) {
 		return nil, false, true, env.Forever // until that task wakes this one
 	}
 	full := l.queue.head != nil || l.closing
-	if until, wait := l.gather.waits(l.open.writers.count, full, now); wait {
+	if until, wait := l.gather.waits(l.open.writers.count, full, l.relay.UnderWay(), now); wait {
 		return nil, false, true, until
 	}
 	if l.open.records > 0 {
@@ -198,12 +200,17 @@ func (l *Log) announce(b *batch, p part) {
 		l.gather.synced(now.Sub(p.start), p.writers, l.open.writers.count)
 		l.spareLocked(b)
 	}
+	until, relays := l.gather.relays(now)
 	l.mu.Unlock()
 	if l.options.Event != nil { // tested here because an Event is an allocation
 		l.options.Event(BatchSynced{First: p.first, Next: p.next, Records: int(p.next - p.first), Bytes: p.size, Took: p.took})
 	}
 	l.options.OnDurable()
-	done.finish(nil)
+	if relays && !l.relay.UnderWay() {
+		done.finishInTurn(&l.relay, &l.wake, until)
+	} else {
+		done.finish(nil)
+	}
 }
 
 // latch makes the log refuse everything from now on and fails b and whatever waits. The caller is the task that

@@ -13,7 +13,7 @@ import (
 // sameGather demands one answer of gather.waits.
 func sameGather(t *testing.T, g *gather, staged int, full bool, now env.Instant, wait bool) {
 	t.Helper()
-	_, got := g.waits(staged, full, now)
+	_, got := g.waits(staged, full, false, now)
 	require.Equal(t, wait, got)
 }
 
@@ -25,7 +25,7 @@ func TestGatherWaitsForThoseWhoWereWoken(t *testing.T) {
 	require.False(t, g.isLast(4))
 	require.False(t, g.isAlone(1), "others are waited for")
 	require.True(t, g.isLast(5))
-	until, wait := g.waits(2, false, 1000)
+	until, wait := g.waits(2, false, false, 1000)
 	require.True(t, wait)
 	require.Equal(t, env.Instant(1000).Add(took/gatherShare), until)
 	sameGather(t, g, 4, false, 2000, true)
@@ -37,6 +37,46 @@ func TestGatherWaitsForThoseWhoWereWoken(t *testing.T) {
 	sameGather(t, g, 1, true, 5001, false) // no room for more
 	g.synced(took, 1, 0)
 	sameGather(t, g, 0, false, 6000, false) // alone
+}
+
+// Whoever has still to be woken is waited for, up to a limit, and has a moment from then on. When all came back, the next ones are
+// woken by a relay.
+func TestGatherWaitsForARelay(t *testing.T) {
+	const took, window = 400 * time.Microsecond, 400 * time.Microsecond / gatherShare
+	g := &gather{}
+	start := env.Instant(1000)
+	limit := start.Add(gatherMost * took)
+	synced := func(relays bool) {
+		g.synced(took, 10, 0)
+		until, ok := g.relays(start)
+		require.Equal(t, limit, until)
+		require.Equal(t, relays, ok)
+	}
+	synced(false)
+	sameGather(t, g, 10, false, start, false)
+	synced(true)
+	for _, now := range []env.Instant{start, start.Add(window), limit - 1} {
+		until, wait := g.waits(1, false, true, now)
+		require.True(t, wait)
+		require.Equal(t, limit, until)
+	}
+	_, wait := g.waits(1, false, true, limit)
+	require.False(t, wait, "as late as that nobody is waited for")
+	g.resting = 0
+	synced(false) // as they did not all come
+
+	sameGather(t, g, 10, false, start, false)
+	synced(true)
+	_, wait = g.waits(2, false, true, start)
+	require.True(t, wait)
+	awake := start.Add(window / 2)
+	until, wait := g.waits(5, false, false, awake)
+	require.True(t, wait)
+	require.Equal(t, awake.Add(window), until)
+	sameGather(t, g, 5, false, awake.Add(window), false)
+	g.synced(took, 1, 0)
+	_, ok := g.relays(start)
+	require.False(t, ok, "a writer that is alone is not waited for")
 }
 
 // As long as writers come faster than syncs can take them, the batch waits on, but not for ever.
@@ -61,7 +101,7 @@ func TestGatherWaitsForAStream(t *testing.T) {
 	g.synced(took, 1<<20, 0)
 	waits := 0
 	for staged = 0; waits < 100; waits++ {
-		if _, wait := g.waits(staged, false, now); !wait {
+		if _, wait := g.waits(staged, false, false, now); !wait {
 			break
 		}
 		now, staged = now.Add(window), staged+1000
@@ -103,7 +143,7 @@ func TestGatherRests(t *testing.T) {
 	waited := 0
 	for range 1000 {
 		g.synced(took, 2, 2)
-		if until, wait := g.waits(2, false, now); wait {
+		if until, wait := g.waits(2, false, false, now); wait {
 			waited++
 			now = until
 			sameGather(t, g, 2, false, now, false)
@@ -112,7 +152,7 @@ func TestGatherRests(t *testing.T) {
 	require.Equal(t, 21, waited, "seven waits with rests of 1, 2, 4 … 64 batches, then one in 65")
 	for waited := 0; waited < 20; { // they come back, but for one
 		g.synced(took, 3, 2)
-		if until, wait := g.waits(2, false, now); wait {
+		if until, wait := g.waits(2, false, false, now); wait {
 			waited++
 			now = until
 			sameGather(t, g, 4, false, now, true) // most are back: once more as long

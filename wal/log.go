@@ -39,7 +39,8 @@ type Log struct {
 		seg  *segment // it and its fields are written under mu
 	}
 
-	wake env.Waiter // of the sync task
+	wake  env.Waiter // of the sync task
+	relay env.Relay  // of writers who are expected back; of the task that has set committing
 
 	mu         sync.Mutex // guards the fields below
 	open       *batch     // takes appends

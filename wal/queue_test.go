@@ -2,10 +2,14 @@ package wal
 
 import (
 	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,4 +76,41 @@ func TestFailureIsToldToTheQueue(t *testing.T) {
 			l.Close()
 		})
 	}
+}
+
+// Many writers of the real world, who come back at once, later or not at all, all get their answers, whoever wakes them.
+func TestWritersThatRelay(t *testing.T) {
+	r := newRig(t)
+	l := r.open(Options{})
+	const writers, appends = 64, 200
+	firsts := make([][]uint64, writers)
+	var group sync.WaitGroup
+	var relayed atomic.Bool
+	for w := range writers {
+		group.Go(func() {
+			for i := range appends * (1 + w%3) / 3 {
+				first, err := l.Append([]byte{byte(w)})
+				if !assert.NoError(t, err) {
+					return
+				}
+				firsts[w] = append(firsts[w], first)
+				if l.relay.UnderWay() {
+					relayed.Store(true)
+				}
+				if w%16 == 0 && i%32 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.True(t, relayed.Load())
+	all := slices.Concat(firsts...)
+	slices.Sort(all)
+	for i, first := range all {
+		require.EqualValues(t, i+1, first)
+	}
+	require.EqualValues(t, len(all)+1, l.Next())
+	require.False(t, l.relay.UnderWay())
+	require.NoError(t, l.Close())
 }

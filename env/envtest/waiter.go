@@ -141,6 +141,43 @@ var waiters = []test{
 		g.Wait()
 		assert.NotContains(t, woken, false)
 	}},
+	{"Waiter/a relay wakes everybody, parked already or not", func(t *T) {
+		const n = 40
+		var relay env.Relay
+		end := t.NewWaiter()
+		ws := make([]*env.Waiter, n)
+		for i := range ws {
+			ws[i] = t.NewWaiter()
+		}
+		for round := range 3 {
+			woken := make([]bool, n)
+			g := t.NewGroup()
+			park := func(i int) { g.Go("park", func() { ws[i].Park(); woken[i] = true }) }
+			for i := range n {
+				if i%3 != round {
+					park(i)
+				}
+			}
+			t.moment()
+			for _, w := range ws {
+				relay.Add(w)
+			}
+			relay.Start(end, t.later())
+			t.moment()
+			for i := round; i < n; i += 3 {
+				park(i)
+			}
+			g.Wait()
+			assert.NotContains(t, woken, false)
+			assert.False(t, relay.UnderWay())
+			assert.Equal(t, t.Real(), end.ParkUntil(t.Now()))
+			for _, w := range ws {
+				assert.False(t, w.ParkUntil(t.Now()), "one permit each")
+			}
+		}
+		relay.Start(end, t.Now()) // of nobody
+		assert.False(t, relay.UnderWay())
+	}},
 	{"Waiter/deadlines end in their order", func(t *T) {
 		const n = 20
 		g, m := t.NewGroup(), t.NewMutex()
