@@ -82,7 +82,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 	}
 }
 
-const benchTurn = 25 // syncs of a yardstick, and records of each writer, in a turn
+const benchTurn = 100 // syncs of a yardstick, and records of each writer, in a turn
 
 func groupCommit(b *testing.B, writers int, payload []byte, o Options) {
 	d, err := vfs.OS{}.OpenRoot(b.TempDir(), false)
