@@ -162,6 +162,9 @@ func (d *osDir) Stat(name string) (Info, error) {
 	if err := d.check("stat", name); err != nil {
 		return Info{}, err
 	}
+	if info, ok := d.statBelow(name); ok {
+		return info, nil
+	}
 	var info Info
 	err := d.atParent(name, func(parent *os.File, base string) (err error) {
 		info, err = statAt(parent, base)

@@ -49,3 +49,8 @@ func syncDirectory(f *os.File) error { return f.Sync() }
 
 // reserve has no form that these systems share; Preallocate only grows the file.
 func reserve(*os.File, int64) error { return unix.ENOTSUP }
+
+// statBelow and openBelow are for systems that walk a path below a directory in one call.
+func (d *osDir) statBelow(string) (info Info, ok bool) { return Info{}, false }
+
+func (d *osDir) openBelow(string) (f *os.File, ok bool) { return nil, false }

@@ -3,6 +3,8 @@ package vfs
 import (
 	"errors"
 	"os"
+	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +20,44 @@ func handleID(f *os.File) (ID, error) {
 	return statID(&st), err
 }
 
+// below calls fn with what name leads to, opened with flags, when that can be had by one walk of the kernel: os.Root opens each
+// directory on the way. Whatever is in the way, an old kernel too, is left to that; ok is false then.
+func (d *osDir) below(name string, flags uint64, fn func(fd int) error) (ok bool) {
+	if !strings.Contains(name, "/") {
+		return false // that is one call anyway
+	}
+	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	err := control(d.self, "open", func(root uintptr) error {
+		return retry(func() error {
+			fd, err := unix.Openat2(int(root), name, &how)
+			if err != nil {
+				return err
+			}
+			return fn(fd)
+		})
+	})
+	return err == nil
+}
+
+// statBelow is Stat for the usual case.
+func (d *osDir) statBelow(name string) (info Info, ok bool) {
+	var st unix.Statx_t
+	ok = d.below(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, func(fd int) error {
+		defer unix.Close(fd)
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, statMask, &st)
+	})
+	return describe(&st, path.Base(name)), ok
+}
+
+// openBelow is openNoFollow for the usual case.
+func (d *osDir) openBelow(name string) (f *os.File, ok bool) {
+	ok = d.below(name, openFlags, func(fd int) error {
+		f = os.NewFile(uintptr(fd), name)
+		return nil
+	})
+	return f, ok
+}
+
 // statAt describes the entry name of a directory, without following a symbolic link.
 func statAt(dir *os.File, name string) (Info, error) {
 	var st unix.Statx_t
@@ -27,16 +67,20 @@ func statAt(dir *os.File, name string) (Info, error) {
 	if err != nil {
 		return Info{}, renamed(err, name)
 	}
+	return describe(&st, name), nil
+}
+
+func describe(st *unix.Statx_t, name string) Info {
 	info := Info{
 		Name:  name,
 		Dir:   st.Mode&unix.S_IFMT == unix.S_IFDIR,
 		MTime: nanoseconds(st.Mtime),
-		ID:    statID(&st),
+		ID:    statID(st),
 	}
 	if !info.Dir {
 		info.Size = int64(st.Size)
 	}
-	return info, nil
+	return info
 }
 
 // statID relies on a kernel that stamps births finer than its tick (6.13 or later). On an older one a file that

@@ -16,20 +16,12 @@ const onlyDirectory = os.O_RDONLY | unix.O_DIRECTORY
 // openNoFollow opens the regular file at name. O_NONBLOCK keeps a named pipe from blocking the call; it
 // means nothing to a regular file.
 func (d *osDir) openNoFollow(name string) (*os.File, error) {
-	var f *os.File
-	err := d.atParent(name, func(parent *os.File, base string) error {
-		return control(parent, "open", func(fd uintptr) error {
-			return retry(func() error {
-				n, err := unix.Openat(int(fd), base, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-				if err == nil {
-					f = os.NewFile(uintptr(n), name)
-				}
-				return err
-			})
-		})
-	})
-	if err != nil {
-		return nil, renamed(err, name)
+	f, ok := d.openBelow(name)
+	if !ok {
+		var err error
+		if f, err = d.openAtParent(name); err != nil {
+			return nil, renamed(err, name)
+		}
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -40,6 +32,23 @@ func (d *osDir) openNoFollow(name string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+const openFlags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+
+func (d *osDir) openAtParent(name string) (f *os.File, err error) {
+	err = d.atParent(name, func(parent *os.File, base string) error {
+		return control(parent, "open", func(fd uintptr) error {
+			return retry(func() error {
+				n, err := unix.Openat(int(fd), base, openFlags, 0)
+				if err == nil {
+					f = os.NewFile(uintptr(n), name)
+				}
+				return err
+			})
+		})
+	})
+	return f, err
 }
 
 // rename is not os.Root.Rename, which refuses to replace an empty directory.

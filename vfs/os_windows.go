@@ -94,3 +94,6 @@ func syncDirectory(f *os.File) error {
 
 // reserve has no simple form here; Preallocate only grows the file.
 func reserve(*os.File, int64) error { return syscall.EWINDOWS }
+
+// statBelow is for systems that walk a path below a directory in one call.
+func (d *osDir) statBelow(string) (info Info, ok bool) { return Info{}, false }

@@ -1,0 +1,64 @@
+package vfs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What one walk of the kernel finds is what is found directory by directory, and where it leads out of the root it finds nothing.
+func TestBelow(t *testing.T) {
+	outside, path := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "f"), nil, 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "a", "b"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(path, "a", "b", "f"), []byte("xyz"), 0o600))
+	for link, to := range map[string]string{
+		"in": "a/b", "a/in": "b", "a/b/link": "f", "out": outside, "a/out": "../../" + filepath.Base(outside), "a/up": "..", "a/loop": "loop", "a/gone": "nothing",
+	} {
+		require.NoError(t, os.Symlink(to, filepath.Join(path, link)))
+	}
+	opened, err := OS{}.OpenRoot(path, false)
+	require.NoError(t, err)
+	d := opened.(*osDir)
+	defer d.Close()
+
+	_, quick := d.statBelow("a/b/f")
+	if !quick {
+		t.Skip("this kernel walks no path below a directory")
+	}
+	found := 0
+	for _, name := range []string{
+		"a/b", "a/b/f", "in/f", "a/in", "a/in/f", "a/b/link", "a/up/a/b/f", "out/f", "a/out/f", "a/loop/f", "a/gone/f", "a/b/none", "a/b/f/g", "none/f",
+	} {
+		var want Info
+		slow := d.atParent(name, func(parent *os.File, base string) (err error) {
+			want, err = statAt(parent, base)
+			return err
+		})
+		info, ok := d.statBelow(name)
+		require.Equal(t, slow == nil, ok, name)
+		got, err := d.Stat(name)
+		if err != nil {
+			require.ErrorIs(t, err, cause(escapeIsInvalid(slow)), name)
+		} else {
+			found++
+			require.Equal(t, want, info, name)
+			require.Equal(t, want, got, name)
+		}
+		f, err := d.openAtParent(name)
+		fast, ok := d.openBelow(name)
+		require.Equal(t, err == nil, ok, name)
+		if ok {
+			one, err := handleID(f)
+			require.NoError(t, err)
+			two, err := handleID(fast)
+			require.NoError(t, err)
+			require.Equal(t, one, two, name)
+			require.NoError(t, f.Close())
+			require.NoError(t, fast.Close())
+		}
+	}
+	require.Equal(t, 7, found)
+}
