@@ -5,6 +5,7 @@ package vfs
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +13,15 @@ import (
 
 // onlyDirectory opens directories: a file on the way is an error at once, and a named pipe blocks nobody.
 const onlyDirectory = os.O_RDONLY | unix.O_DIRECTORY
+
+// OpenFileLimit returns how many files the process may have open, its soft limit as it is now; 0 when that is not known.
+func (OS) OpenFileLimit() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32)) // some systems say infinity
+}
 
 // openNoFollow opens the regular file at name. O_NONBLOCK keeps a named pipe from blocking the call; it
 // means nothing to a regular file.

@@ -97,3 +97,6 @@ func reserve(*os.File, int64) error { return syscall.EWINDOWS }
 
 // statBelow is for systems that walk a path below a directory in one call.
 func (d *osDir) statBelow(string) (info Info, ok bool) { return Info{}, false }
+
+// OpenFileLimit returns 0: there is no such limit.
+func (OS) OpenFileLimit() int { return 0 }
