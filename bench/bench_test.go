@@ -175,6 +175,7 @@ func TestGrowthSections(t *testing.T) {
 		},
 		func() error { _, err := o.aheadCost(3); return err },
 		func() error { s, err := o.growPartitions(); require.Len(t, s.Table.Rows, 4); return err },
+		func() error { s, err := o.growDisk(); require.Len(t, s.Table.Rows, 3); return err },
 		func() error { s, err := o.memory(); require.Len(t, s.Table.Rows, 3); return err },
 	} {
 		require.NoError(t, part())

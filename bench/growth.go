@@ -25,7 +25,7 @@ func Growth(o Options) ([]report.Section, error) {
 		name string
 		run  func() (report.Section, error)
 	}{
-		{"topics", o.growTopics}, {"partitions", o.growPartitions}, {"parked", o.growParked}, {"backlog", o.growBacklog},
+		{"topics", o.growTopics}, {"partitions", o.growPartitions}, {"disk", o.growDisk}, {"parked", o.growParked}, {"backlog", o.growBacklog},
 		{"ahead", o.growAhead}, {"memory", o.memory}, {"start", o.startUp},
 	} {
 		if o.Only != "" && part.name != o.Only {
@@ -38,7 +38,7 @@ func Growth(o Options) ([]report.Section, error) {
 		sections = append(sections, s)
 	}
 	if len(sections) == 0 {
-		return nil, fmt.Errorf("there is no part %q: topics, partitions, parked, backlog, ahead, memory, start", o.Only)
+		return nil, fmt.Errorf("there is no part %q: topics, partitions, disk, parked, backlog, ahead, memory, start", o.Only)
 	}
 	return sections, nil
 }
@@ -207,9 +207,13 @@ func takeOne(e *engine.Engine, topic string, partition int32) error {
 
 func (o Options) sizes() []int { return pick(o, []int{10, 100}, []int{10, 100, 1000, 10_000}) }
 
-// inMemory builds a subject around an engine.
-func inMemory(fill func(e *engine.Engine) (each func(i int) error, end func(), err error)) (*subject, error) {
-	e, err := memoryEngine()
+type filler func(e *engine.Engine) (each func(i int) error, end func(), err error)
+
+// inMemory builds a subject around an engine on a disk that takes no time.
+func inMemory(fill filler) (*subject, error) { return onEngine(memoryEngine, fill) }
+
+func onEngine(open func() (*engine.Engine, error), fill filler) (*subject, error) {
+	e, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -232,9 +236,12 @@ func manyTopics(n int) (*subject, error) {
 	})
 }
 
-// manyPartitions has n open partitions, in topics of 100, the first few of them used in turn.
-func manyPartitions(n, used int) (*subject, error) {
-	return inMemory(func(e *engine.Engine) (func(int) error, func(), error) {
+// manyPartitions has n open partitions, the first few of them used in turn.
+func manyPartitions(n, used int) (*subject, error) { return usedInTurn(n, used, memoryEngine) }
+
+// usedInTurn has n open partitions of an engine, in topics of 100, the first few of them used in turn.
+func usedInTurn(n, used int, open func() (*engine.Engine, error)) (*subject, error) {
+	return onEngine(open, func(e *engine.Engine) (func(int) error, func(), error) {
 		const perTopic = 100
 		use := func(i int) error { return through(e, fmt.Sprintf("t%06d", i/perTopic), int32(i%perTopic)) }
 		for i := range n {

@@ -21,7 +21,7 @@ func (a *app) growthCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&big, "big", false, "go on to ten million messages, which take 6 GiB and some minutes")
-	c.Flags().StringVar(&only, "only", "", "one part: topics, partitions, parked, backlog, ahead, memory, start")
+	c.Flags().StringVar(&only, "only", "", "one part: topics, partitions, disk, parked, backlog, ahead, memory, start")
 	return c
 }
 

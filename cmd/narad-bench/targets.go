@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"narad/bench"
@@ -94,10 +95,13 @@ func ms(d time.Duration) float64 { return report.Milliseconds(d) }
 
 // growth takes the largest size of each series.
 func (t *targetTable) growth(reports []*report.Report) {
-	for _, title := range bench.FlatTitles {
+	for _, title := range append(slices.Clone(bench.FlatTitles), bench.DiskTitle) {
 		last := map[string]bench.Point{}
 		var order []string
 		for _, p := range data[bench.Point](reports, "growth", title) {
+			if p.Series == bench.DiskCalls {
+				continue // a bound
+			}
 			if _, ok := last[p.Series]; !ok {
 				order = append(order, p.Series)
 			}

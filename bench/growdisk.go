@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"narad/bench/load"
+	"narad/bench/report"
+	"narad/engine"
+	"narad/env"
+	"narad/vfs"
+)
+
+// DiskTitle is that of the section on partitions that are used in turn, on the real disk; its data is a list of Point.
+const DiskTitle = "Partitions used in turn, on the real disk"
+
+// Series of that section.
+const (
+	DiskWhole = "produce, consume and ack"
+	DiskCalls = "ten's cost and the demanded calls alone"
+)
+
+// stateSlot is the size of one of the two slots in a file of consumer state, in bytes (COM-12).
+const stateSlot = 4096
+
+// filesOfPartition is how many files a partition in use has open.
+const filesOfPartition = 5
+
+// growDisk has N partitions that are all used in turn, on the real disk, and beside them what the consumer state of such
+// partitions demands, whatever an engine does: COM-03 and COM-05 ask for a write and a sync of its file for each partition that got a message,
+// so for each message when there are more partitions than messages in the interval.
+func (o Options) growDisk() (report.Section, error) {
+	g := newGrowth(DiskTitle, "partitions", "ten")
+	sizes, most := pick(o, []int{10, 20}, []int{10, 100, 1000, 3000, 10_000}), pick(o, 40, 10_000)
+	room := vfs.OS{}.OpenFileLimit()
+	sizes = slices.DeleteFunc(sizes, func(n int) bool { return room > 0 && (n+flat)*filesOfPartition > room-200 })
+	ten := 0.0
+	for _, n := range sizes {
+		o.Progress("growth: %d partitions on the disk", n)
+		c, ratio, err := o.besideTen(n, o.onDisk)
+		if err != nil {
+			return g.s, err
+		}
+		if n == flat {
+			ten = c.cpu
+		}
+		g.put(DiskWhole, n, c, ratio)
+	}
+	o.Progress("growth: %d files of consumer state on the disk", most)
+	c, err := o.demanded(most)
+	if err != nil {
+		return g.s, err
+	}
+	g.put(DiskCalls, most, cost{ten + c.cpu, c.wall}, 1+c.cpu/ten)
+	return g.section(
+		"Messages one by one, of an embedded engine; the time of one includes the syncs of the ingress log and of the partition. "+
+			"The sizes are those for which the process may open files: five for a partition.",
+		fmt.Sprintf("The last row is a bound: to the cost at ten it adds a bare write of a record of consumer state and a bare sync of its file, %.1f µs of "+
+			"CPU and %.1f µs in all, for %d files in turn. A partition that gets one message in a second needs both for that message, and ten partitions share them "+
+			"among all messages of a second.", c.cpu, c.wall, most)), nil
+}
+
+// onDisk has n partitions, in topics of 100, all used in turn.
+func (o Options) onDisk(n int) (*subject, error) {
+	dir, err := os.MkdirTemp(o.Dir, "partitions-")
+	if err != nil {
+		return nil, err
+	}
+	s, err := usedInTurn(n, n, func() (*engine.Engine, error) {
+		return engine.Open(filepath.Join(dir, "data"), engine.Options{WALPreallocate: true})
+	})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	end := s.close
+	s.close = func() error { return errors.Join(end(), os.RemoveAll(dir)) }
+	return s, nil
+}
+
+// demanded is what a write and a sync of the consumer state of one of n partitions cost, in turn.
+func (o Options) demanded(n int) (c cost, err error) {
+	path, err := os.MkdirTemp(o.Dir, "files-")
+	if err != nil {
+		return c, err
+	}
+	defer os.RemoveAll(path)
+	dir, err := env.OS().FS().OpenRoot(path, false)
+	if err != nil {
+		return c, err
+	}
+	defer dir.Close()
+	files := make([]vfs.File, n)
+	for i := range files {
+		if files[i], err = dir.Create(fmt.Sprintf("%06d", i)); err != nil {
+			return c, err
+		}
+		defer files[i].Close()
+		if _, err = files[i].WriteAt(make([]byte, 2*stateSlot), 0); err == nil && i%100 == 99 {
+			err = files[i].Sync()
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	record := make([]byte, vfs.SectorSize)
+	var begin time.Time
+	var cpu time.Duration
+	for round := range 2 { // the first one writes out what is new
+		begin, cpu = time.Now(), load.OwnCPU()
+		for i, f := range files {
+			if _, err = f.WriteAt(record, int64(round*stateSlot)); err == nil {
+				err = f.Sync()
+			}
+			if err != nil {
+				return c, fmt.Errorf("file %d: %w", i, err)
+			}
+		}
+	}
+	micro := float64(time.Microsecond) * float64(n)
+	return cost{float64(load.OwnCPU()-cpu) / micro, float64(time.Since(begin)) / micro}, nil
+}
