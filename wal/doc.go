@@ -65,8 +65,8 @@
 // buffers, under a lock that is held for the copy only, and park; meanwhile the other buffer is written and synced. Whoever
 // did that then moves the durable end, reports it and wakes the writers. That is the sync task, and for a writer that is alone that writer: it
 // would only be switched away from and back. The sync task takes what was staged after a moment in which the writers that it woke can
-// stage again: see gather. An append that finds the
-// buffer full waits in line; nobody overtakes it. The checkpoint task syncs the checkpoint and removes
+// stage again: see gather. When all of them did the last time, each wakes the next one (env.Relay), so that they follow each other on one
+// processor. An append that finds the buffer full waits in line; nobody overtakes it. The checkpoint task syncs the checkpoint and removes
 // segments behind it. Readers open files of their own and never look beyond the durable end.
 //
 // # Crash safety
