@@ -118,12 +118,14 @@ func measureCost(n int, each func(i int) error) (cost, error) {
 	return best, nil
 }
 
-// roundTime is how long a round of a lasting cost is. It holds at least one writeout of the
-// committer and ten of its ticks, whose work belongs to the messages: in rounds that are shorter it depends on chance whether it
-// is counted.
+// roundTime is how long a round of a lasting cost is.
 func (o Options) roundTime() time.Duration {
 	return pick(o, 10*time.Millisecond, 1100*time.Millisecond)
 }
+
+// afterRound is how long it takes until nothing is left to do of a round: a writeout of the committer follows its message within a second
+// and a tick. Its work belongs to the round; without the pause half of it would be counted to the other subject's.
+func (o Options) afterRound() time.Duration { return pick(o, 0, 1200*time.Millisecond) }
 
 const lastingRounds = 5
 
@@ -134,16 +136,18 @@ type subject struct {
 	close func() error
 }
 
-// round is what one message costs, from many.
-func (s *subject) round(d time.Duration) (cost, error) {
+// round is what one message costs, from many, with the work that is put off for up to after.
+func (s *subject) round(d, after time.Duration) (cost, error) {
 	begin, cpu, first := time.Now(), load.OwnCPU(), s.done
 	for ; time.Since(begin) < d; s.done++ {
 		if err := s.each(s.done); err != nil {
 			return cost{}, err
 		}
 	}
+	took := time.Since(begin)
+	time.Sleep(after)
 	micro := float64(time.Microsecond) * float64(s.done-first)
-	return cost{float64(load.OwnCPU()-cpu) / micro, float64(time.Since(begin)) / micro}, nil
+	return cost{float64(load.OwnCPU()-cpu) / micro, float64(took) / micro}, nil
 }
 
 // flat is the smallest size, to which others are compared.
@@ -166,11 +170,11 @@ func (o Options) besideTen(n int, build func(n int) (*subject, error)) (c cost, 
 	runtime.GC()
 	var cpus, walls, ratios []float64
 	for round := range lastingRounds + 1 {
-		a, err := small.round(o.roundTime())
+		a, err := small.round(o.roundTime(), o.afterRound())
 		if err != nil {
 			return c, 0, err
 		}
-		b, err := large.round(o.roundTime())
+		b, err := large.round(o.roundTime(), o.afterRound())
 		if err != nil {
 			return c, 0, err
 		}

@@ -441,6 +441,9 @@ func TestWindows(t *testing.T) {
 		u.m.SetLatency(latency)
 		require.NoError(rt, u.run())
 		require.Empty(rt, u.failures)
+		if u.starved {
+			return // not judged by time
+		}
 		for i, n := range u.crashes {
 			crashes[i] += n
 		}

@@ -21,12 +21,12 @@ func handleID(f *os.File) (ID, error) {
 }
 
 // below calls fn with what name leads to, opened with flags, when that can be had by one walk of the kernel: os.Root opens each
-// directory on the way. Whatever is in the way, an old kernel too, is left to that; ok is false then.
+// directory on the way. Whatever is in the way, a symbolic link or an old kernel too, is left to that; ok is false then.
 func (d *osDir) below(name string, flags uint64, fn func(fd int) error) (ok bool) {
 	if !strings.Contains(name, "/") {
 		return false // that is one call anyway
 	}
-	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
 	err := control(d.self, "open", func(root uintptr) error {
 		return retry(func() error {
 			fd, err := unix.Openat2(int(root), name, &how)
@@ -51,7 +51,7 @@ func (d *osDir) statBelow(name string) (info Info, ok bool) {
 
 // openBelow is openNoFollow for the usual case.
 func (d *osDir) openBelow(name string) (f *os.File, ok bool) {
-	ok = d.below(name, openFlags, func(fd int) error {
+	ok = d.below(name, openFlags|unix.O_LARGEFILE, func(fd int) error {
 		f = os.NewFile(uintptr(fd), name)
 		return nil
 	})

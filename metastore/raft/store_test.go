@@ -450,7 +450,7 @@ func TestThreeOverTCP(t *testing.T) {
 	byLeader := func(change func(s *Store) error) (leader *Store) {
 		eventually(func() bool {
 			for _, s := range stores {
-				if err := change(s); err == nil || errors.Is(err, metastore.ErrExists) { // an earlier try may have come through unanswered
+				if err := change(s); err == nil || errors.Is(err, metastore.ErrExists) || errors.Is(err, metastore.ErrUserExists) { // an earlier try may have come through unanswered
 					leader = s
 					return true
 				}
@@ -468,14 +468,17 @@ func TestThreeOverTCP(t *testing.T) {
 		eventually(func() bool { return s.Ready() == nil })
 	}
 	eventually(func() bool { // two of them name the third
-		named := 0
-		for _, s := range stores {
+		leads, named := "", map[string]int{}
+		for i, s := range stores {
 			var elsewhere *NoLeaderError
-			if err := s.CreateUser(metastoretest.User("u")); errors.As(err, &elsewhere) && elsewhere.LeaderAddr != "" {
-				named++
+			switch err := s.CreateUser(metastoretest.User("u")); {
+			case errors.As(err, &elsewhere):
+				named[elsewhere.LeaderAddr]++
+			case errors.Is(err, metastore.ErrUserExists):
+				leads = peers[i].Addr
 			}
 		}
-		return named == len(stores)-1
+		return named[leads] == len(stores)-1
 	})
 
 	survivor := stores[0]
