@@ -80,10 +80,11 @@ func syncPath(path string) error {
 // osDir is a directory held open twice: root resolves names safely, self is the handle for fsync and for
 // calls relative to the directory.
 type osDir struct {
-	root   *os.Root
-	self   *os.File
-	id     ID
-	closed atomic.Bool
+	root    *os.Root
+	self    *os.File
+	id      ID
+	closed  atomic.Bool
+	holders atomic.Int32 // itself until it is closed, and each [subDir] below it
 }
 
 // newDir takes over root.
@@ -99,7 +100,9 @@ func newDir(root *os.Root) (*osDir, error) {
 		root.Close()
 		return nil, err
 	}
-	return &osDir{root: root, self: self, id: id}, nil
+	d := &osDir{root: root, self: self, id: id}
+	d.holders.Store(1)
+	return d, nil
 }
 
 // check refuses a bad name and a closed directory.
@@ -114,6 +117,14 @@ func (d *osDir) OpenDir(name string) (Dir, error) {
 	if err := d.check("open", name); err != nil {
 		return nil, err
 	}
+	sub, err := d.openDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return newSubDir(d, name, sub), nil
+}
+
+func (d *osDir) openDir(name string) (*osDir, error) {
 	// Looked at first, so that a named pipe cannot block the open.
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -219,13 +230,26 @@ func (d *osDir) Remove(name string) error {
 	return escapeIsInvalid(d.root.Remove(name))
 }
 
-func (d *osDir) Sync() error { return syncDirectory(d.self) }
+func (d *osDir) Sync() error {
+	if d.closed.Load() {
+		return &fs.PathError{Op: "sync", Path: ".", Err: fs.ErrClosed}
+	}
+	return syncDirectory(d.self)
+}
 
 func (d *osDir) ID() ID { return d.id }
 
 func (d *osDir) Close() error {
 	if d.closed.Swap(true) {
 		return &fs.PathError{Op: "close", Path: d.root.Name(), Err: fs.ErrClosed}
+	}
+	return d.release()
+}
+
+// release closes the handles when nobody needs them any more.
+func (d *osDir) release() error {
+	if d.holders.Add(-1) > 0 {
+		return nil
 	}
 	return errors.Join(d.self.Close(), d.root.Close())
 }

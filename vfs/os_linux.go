@@ -1,7 +1,9 @@
 package vfs
 
 import (
+	"cmp"
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -56,6 +58,99 @@ func (d *osDir) openBelow(name string) (f *os.File, ok bool) {
 		return nil
 	})
 	return f, ok
+}
+
+// StatWithin implements [Walker].
+func (d *osDir) StatWithin(dir, base string) (inDir, file ID, err error) {
+	name := dir + "/" + base
+	if err := d.checkWithin("stat", name, base); err != nil {
+		return ID{}, ID{}, err
+	}
+	var st unix.Statx_t
+	ok := d.within(dir, &st, func(fd int) error {
+		inDir = statID(&st)
+		return unix.Statx(fd, base, unix.AT_SYMLINK_NOFOLLOW, statMask, &st)
+	})
+	if ok {
+		return inDir, statID(&st), nil
+	}
+	err = d.atParent(name, func(parent *os.File, base string) error {
+		if inDir, err = handleID(parent); err != nil {
+			return err
+		}
+		info, err := statAt(parent, base)
+		file = info.ID
+		return err
+	})
+	return inDir, file, escapeIsInvalid(err)
+}
+
+// OpenWithin implements [Walker].
+func (d *osDir) OpenWithin(dir, base string) (f File, inDir ID, err error) {
+	name := dir + "/" + base
+	if err := d.checkWithin("open", name, base); err != nil {
+		return nil, ID{}, err
+	}
+	if f, inDir, ok := d.openWithin(dir, base); ok {
+		return f, inDir, nil
+	}
+	if f, err = d.Open(name); err != nil {
+		return nil, ID{}, err
+	}
+	info, err := d.Stat(dir)
+	if err != nil {
+		f.Close()
+		return nil, ID{}, err
+	}
+	return f, info.ID, nil
+}
+
+// openWithin is OpenWithin for the usual case.
+func (d *osDir) openWithin(dir, base string) (f File, inDir ID, ok bool) {
+	var st unix.Statx_t
+	opened := -1
+	ok = d.within(dir, &st, func(fd int) error {
+		inDir = statID(&st)
+		n, err := unix.Openat(fd, base, openFlags, 0)
+		if err != nil {
+			return err
+		}
+		if err = unix.Statx(n, "", unix.AT_EMPTY_PATH, statMask, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			unix.Close(n)
+			return cmp.Or(err, error(unix.EINVAL))
+		}
+		opened = n
+		return nil
+	})
+	if !ok {
+		return nil, ID{}, false
+	}
+	return &osFile{f: regular(opened, dir+"/"+base), id: statID(&st)}, inDir, true
+}
+
+// regular takes over the descriptor of a regular file that was opened with O_NONBLOCK. Left on, that would have os.NewFile offer the
+// file to the poller, which takes none.
+func regular(fd int, name string) *os.File {
+	unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) // or it stays on, which only costs time
+	return os.NewFile(uintptr(fd), name)
+}
+
+func (d *osDir) checkWithin(op, name, base string) error {
+	if strings.Contains(base, "/") {
+		return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	return d.check(op, name)
+}
+
+// within calls fn with the directory that dir leads to, described in st, for the usual case.
+func (d *osDir) within(dir string, st *unix.Statx_t, fn func(fd int) error) (ok bool) {
+	return d.below(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, func(fd int) error {
+		defer unix.Close(fd)
+		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, statMask, st); err != nil {
+			return err
+		}
+		return fn(fd)
+	})
 }
 
 // statAt describes the entry name of a directory, without following a symbolic link.

@@ -100,3 +100,6 @@ func (d *osDir) statBelow(string) (info Info, ok bool) { return Info{}, false }
 
 // OpenFileLimit returns 0: there is no such limit.
 func (OS) OpenFileLimit() int { return 0 }
+
+// openWithin is for systems that walk a path below a directory in one call.
+func (d *osDir) openWithin(string, string) (f File, inDir ID, ok bool) { return nil, ID{}, false }

@@ -47,7 +47,7 @@ func (d readOnlyDir) OpenDir(name string) (Dir, error) {
 func (d readOnlyDir) Open(name string) (File, error) {
 	var f File
 	var err error
-	if system, ok := d.dir.(*osDir); ok {
+	if system, ok := d.dir.(reader); ok {
 		f, err = system.openToRead(name)
 	} else {
 		f, err = d.dir.Open(name)
@@ -59,7 +59,7 @@ func (d readOnlyDir) Open(name string) (File, error) {
 }
 
 func (d readOnlyDir) Lock(name string) (io.Closer, error) {
-	if system, ok := d.dir.(*osDir); ok {
+	if system, ok := d.dir.(reader); ok {
 		return system.lockExisting(name)
 	}
 	if _, err := d.dir.Stat(name); err != nil {
@@ -88,6 +88,12 @@ func (f readOnlyFile) WriteAt([]byte, int64) (int, error)      { return 0, ErrRe
 func (f readOnlyFile) Sync() error                             { return ErrReadOnly }
 func (f readOnlyFile) Truncate(int64) error                    { return ErrReadOnly }
 func (f readOnlyFile) Preallocate(int64) error                 { return ErrReadOnly }
+
+// reader is a directory of a system that may be one that is read only, or of somebody else's files.
+type reader interface {
+	openToRead(name string) (File, error)
+	lockExisting(name string) (io.Closer, error)
+}
 
 // openToRead opens a regular file for reading.
 func (d *osDir) openToRead(name string) (File, error) {

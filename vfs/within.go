@@ -1,0 +1,68 @@
+package vfs
+
+import "errors"
+
+// Walker is what a [Dir] may offer that can find a directory below it and an entry of that directory in one walk. Names are as
+// for Stat and Open, and so are the errors; dir leads to a directory, and base has no slash.
+type Walker interface {
+	// StatWithin tells where dir leads now, and to what file base leads in that very directory.
+	StatWithin(dir, base string) (d, f ID, err error)
+	// OpenWithin opens the file base in the directory that dir leads to now, and tells which one that is.
+	OpenWithin(dir, base string) (f File, d ID, err error)
+}
+
+// ErrElsewhere reports a path that leads to something else than it did.
+var ErrElsewhere = errors.New("path leads elsewhere")
+
+// SameWithin returns nil when dir below root leads to the directory d, and base in it to the file f; [ErrElsewhere] when one of
+// them leads to something else.
+func SameWithin(root Dir, dir string, d ID, base string, f ID) error {
+	w, ok := root.(Walker)
+	if !ok {
+		if err := SameAt(root, dir, d); err != nil {
+			return err
+		}
+		return SameAt(root, dir+"/"+base, f)
+	}
+	inDir, file, err := w.StatWithin(dir, base)
+	if err == nil && (inDir != d || file != f) {
+		err = ErrElsewhere
+	}
+	return err
+}
+
+// SameAt returns nil when name below root leads to id, [ErrElsewhere] when it leads to something else.
+func SameAt(root Dir, name string, id ID) error {
+	info, err := root.Stat(name)
+	if err == nil && info.ID != id {
+		err = ErrElsewhere
+	}
+	return err
+}
+
+// OpenSameWithin opens the file at base in dir below root, like Open, when it is f and dir leads to the directory d, and
+// returns [ErrElsewhere] otherwise.
+func OpenSameWithin(root Dir, dir string, d ID, base string, f ID) (file File, err error) {
+	var inDir ID
+	if w, ok := root.(Walker); ok {
+		file, inDir, err = w.OpenWithin(dir, base)
+	} else {
+		file, err = root.Open(dir + "/" + base)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case file.ID() != f:
+		err = ErrElsewhere
+	case inDir == ID{}: // not known yet
+		err = SameAt(root, dir, d)
+	case inDir != d:
+		err = ErrElsewhere
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
