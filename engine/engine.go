@@ -11,6 +11,7 @@ import (
 	"narad/committer"
 	"narad/env"
 	"narad/metastore"
+	"narad/segment"
 	"narad/vfs"
 	"narad/wal"
 )
@@ -43,6 +44,7 @@ type Engine struct {
 	pump       *pump
 	purger     *purger
 	janitor    *janitor
+	bounds     *segment.FileShare // of the logs
 	reaper     *reaper
 	seats      seats
 
@@ -71,6 +73,7 @@ func Open(dir string, o Options) (*Engine, error) {
 	}
 	e := &Engine{env: o.Env, opts: o, root: root, topics: make(map[string]*topic), doubts: make(map[string]doubt), changing: o.Env.NewMutex()}
 	e.seats.byKey = make(map[Key]*seat)
+	e.bounds = boundsShare(o.Env)
 	e.janitor = newJanitor(e)
 	e.gate.init(o.Env)
 	if err := e.recover(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"narad/env"
 	"narad/metastore"
 	"narad/record"
+	"narad/segment"
 )
 
 // Limits that are part of the contract (narad-facts 1.2, 1.3).
@@ -109,6 +110,19 @@ func openFileLimit(e *env.Env) int {
 		return l.OpenFileLimit()
 	}
 	return 0
+}
+
+// A log in use needs one file. What a log can do without takes a part of the files that there may be: bounds files here, consumer.ahead
+// by MaxConsumerFiles, and directories in vfs.
+const boundsPart = 16
+
+// boundsShare is how many bounds files may be held open.
+func boundsShare(e *env.Env) *segment.FileShare {
+	limit := openFileLimit(e)
+	if limit == 0 {
+		return nil
+	}
+	return segment.NewFileShare(limit / boundsPart)
 }
 
 // Validate reports the first option that is out of its range, with the range.

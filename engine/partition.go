@@ -105,7 +105,7 @@ func (p *partition) openLogLocked() (*segment.Log, error) {
 		return nil, err
 	}
 	p.expiry.Store(unknownExpiry)
-	o := segment.Options{Identity: p.identity(), Naming: p.naming, SegmentBytes: e.opts.SegmentBytes, Codec: e.opts.Codec, Level: e.opts.CompressionLevel, OnAdvance: p.topic.notify}
+	o := segment.Options{Identity: p.identity(), Naming: p.naming, Files: e.bounds, SegmentBytes: e.opts.SegmentBytes, Codec: e.opts.Codec, Level: e.opts.CompressionLevel, OnAdvance: p.topic.notify}
 	if e.listening() {
 		o.Event = func(v segment.Event) { e.emit(Log{p.key, p.topic.info.ID, v}) }
 	}

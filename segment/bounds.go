@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"sync/atomic"
+	"time"
 
 	"narad/env"
 	"narad/record"
@@ -123,19 +125,27 @@ func CombineBounds(file []byte, identity uint64) (s StoredBounds) {
 	return s
 }
 
+// tellEvery is how often a log tells of its commits in a bounds file that is not held open. The file is not synced, and the system writes
+// it out after half a minute or so; less often than that would be less than the disk could know.
+const tellEvery = 30 * time.Second
+
 // boundsKeeper writes the bounds file of an open log. Its lock is taken after retaining and before Log.mu, and held over the
 // file calls: a commit and a removal may meet there.
 type boundsKeeper struct {
-	lock *env.Mutex
-	dir  vfs.Dir
+	env   *env.Env
+	lock  *env.Mutex
+	dir   vfs.Dir
+	share *FileShare
 
-	file  vfs.File // nil: there is none, which is tried again with the next segment
-	named bool     // its name is durable
-	now   Bounds   // what is to be said
-	next  int      // cell to write next: the one whose loss costs less
-	blank bool     // neither cell says anything
-	late  bool     // now was not written
-	kept  int64    // an oldest offset that both cells have durably
+	there bool        // the file; when it is not, it is tried again with the next segment
+	held  vfs.File    // open all the time; nil: opened for each write
+	named bool        // its name is durable
+	now   Bounds      // what is to be said
+	next  int         // cell to write next: the one whose loss costs less
+	blank bool        // neither cell says anything
+	late  bool        // now was not written
+	told  env.Instant // when it was last, in a file that is not held
+	kept  int64       // an oldest offset that both cells have durably
 	cell  [BoundsCellSize]byte
 }
 
@@ -149,7 +159,8 @@ func (k *boundsKeeper) load() error {
 	if err != nil {
 		return err
 	}
-	k.file = file
+	k.there = true
+	defer k.giveBack(file)
 	b := make([]byte, boundsFileSize)
 	n, err := file.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
@@ -172,7 +183,7 @@ func (k *boundsKeeper) ensure() {
 }
 
 func (k *boundsKeeper) open() error {
-	if k.file != nil {
+	if k.there {
 		return nil
 	}
 	file, err := k.dir.Create(BoundsFile)
@@ -180,16 +191,36 @@ func (k *boundsKeeper) open() error {
 		file, err = k.dir.Open(BoundsFile)
 	}
 	if err == nil {
-		k.file, k.named = file, false
+		k.there, k.named = true, false
+		k.giveBack(file)
 	}
 	return err
+}
+
+// access returns the file for one operation. It goes back with giveBack.
+func (k *boundsKeeper) access() (vfs.File, error) {
+	if k.held != nil {
+		return k.held, nil
+	}
+	return k.dir.Open(BoundsFile)
+}
+
+// giveBack keeps the file open when there is a share for it.
+func (k *boundsKeeper) giveBack(f vfs.File) {
+	switch {
+	case f == k.held:
+	case k.share.take():
+		k.held = f
+	default:
+		f.Close() // what it says without a sync is a bonus
+	}
 }
 
 // nameSynced tells that the directory was synced.
 func (k *boundsKeeper) nameSynced() {
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	k.named = k.file != nil
+	k.named = k.there
 }
 
 // reach says that everything below an offset is synced and verified, and the checksum of the frame that ends there. It is not
@@ -198,9 +229,14 @@ func (k *boundsKeeper) reach(end int64, hasCRC bool, crc uint32) {
 	k.lock.Lock()
 	defer k.lock.Unlock()
 	k.now.End, k.now.HasCRC, k.now.CRC, k.late = end, hasCRC, crc, true
-	if k.file != nil {
-		k.write()
+	if k.held == nil {
+		now := k.env.Now()
+		if now.Sub(k.told) < tellEvery {
+			return
+		}
+		k.told = now
 	}
+	k.tell()
 }
 
 // recovered says where a log that was just opened begins and ends, unless the file does; last is the last frame of the newest
@@ -219,12 +255,23 @@ func (k *boundsKeeper) recovered(oldest, end int64, last *scanned) {
 	k.reach(end, b.HasCRC, b.CRC)
 }
 
+// tell writes what is not written yet, if there is a file.
+func (k *boundsKeeper) tell() {
+	if !k.there {
+		return
+	}
+	if f, err := k.access(); err == nil {
+		k.write(f)
+		k.giveBack(f)
+	}
+}
+
 // write writes one cell, and the other one as well while it says nothing. A cell that could not be written is written again
 // before the other one is touched.
-func (k *boundsKeeper) write() error {
+func (k *boundsKeeper) write(f vfs.File) error {
 	PutBounds(k.cell[:], k.now)
 	for {
-		if _, err := k.file.WriteAt(k.cell[:], int64(k.next)*BoundsCellAt); err != nil {
+		if _, err := f.WriteAt(k.cell[:], int64(k.next)*BoundsCellAt); err != nil {
 			return err
 		}
 		k.next = 1 - k.next
@@ -245,14 +292,7 @@ func (k *boundsKeeper) raise(oldest int64) error {
 		return nil
 	}
 	k.now.Oldest, k.late = oldest, true
-	err := k.open()
-	if err == nil {
-		k.blank = true // both
-		if err = k.write(); err == nil {
-			err = k.file.Sync()
-		}
-	}
-	if err != nil {
+	if k.settle() != nil {
 		return k.drop()
 	}
 	if !k.named { // one that was removed before may have its name yet
@@ -265,9 +305,27 @@ func (k *boundsKeeper) raise(oldest int64) error {
 	return nil
 }
 
+// settle writes both cells and syncs them.
+func (k *boundsKeeper) settle() error {
+	if err := k.open(); err != nil {
+		return err
+	}
+	f, err := k.access()
+	if err != nil {
+		return err
+	}
+	defer k.giveBack(f)
+	k.blank = true // both
+	if err := k.write(f); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
 // drop removes the file durably.
 func (k *boundsKeeper) drop() error {
 	k.close()
+	k.there = false
 	if err := k.dir.Remove(BoundsFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -279,8 +337,8 @@ func (k *boundsKeeper) drop() error {
 func (k *boundsKeeper) end() {
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	if k.file != nil && k.late && !k.now.isZero() {
-		k.write()
+	if k.late && !k.now.isZero() {
+		k.tell()
 	}
 	k.close()
 }
@@ -288,9 +346,35 @@ func (k *boundsKeeper) end() {
 func (b Bounds) isZero() bool { return b.End == 0 && b.Oldest == 0 }
 
 func (k *boundsKeeper) close() {
-	if k.file != nil {
-		k.file.Close() // what it says without a sync is a bonus
-		k.file = nil
+	if k.held != nil {
+		k.held.Close()
+		k.held = nil
+		k.share.release()
+	}
+}
+
+// FileShare is how many logs may keep their bounds file open; the others open theirs for each write. Several tasks may use it at
+// once. A nil one is without end.
+type FileShare struct{ left atomic.Int64 }
+
+// NewFileShare returns a share for n logs.
+func NewFileShare(n int) *FileShare {
+	s := &FileShare{}
+	s.left.Store(int64(n))
+	return s
+}
+
+func (s *FileShare) take() bool {
+	if s == nil || s.left.Add(-1) >= 0 {
+		return true
+	}
+	s.left.Add(1)
+	return false
+}
+
+func (s *FileShare) release() {
+	if s != nil {
+		s.left.Add(1)
 	}
 }
 

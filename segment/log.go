@@ -40,6 +40,8 @@ type Options struct {
 	// the other locks of the log but Retain's, and nothing but file calls is waited for under it. Nil when nobody else
 	// makes names there.
 	Naming *env.Mutex
+	// Files is shared by logs that are open at once, so that they leave files for others. Nil: each keeps its bounds file open.
+	Files *FileShare
 	// OnAdvance is called after the high watermark has moved and after the log was closed, by the task that
 	// did it and with no lock held. It must not block.
 	OnAdvance func()

@@ -127,7 +127,7 @@ func (l *Log) memory() uint64 {
 	var h sum
 	k := &l.bounds
 	h.add(int(l.hw.Load()), int(l.oldest.Load()), int(l.floor), len(l.doomed))
-	h.bools(l.poison != nil, k.file != nil, k.named, k.blank, k.late, k.now.HasCRC)
+	h.bools(l.poison != nil, k.there, k.named, k.blank, k.late, k.now.HasCRC)
 	h.add(k.next, int(k.kept), int(k.now.Oldest), int(k.now.End), int(k.now.CRC))
 	for _, s := range l.segs {
 		h.add(int(s.base), int(s.end), int(s.size))

@@ -46,7 +46,7 @@ func newLog(e *env.Env, dir vfs.Dir, o Options) *Log {
 	if l.naming == nil {
 		l.naming = e.NewMutex()
 	}
-	l.bounds = boundsKeeper{lock: e.NewMutex(), dir: dir, now: Bounds{Identity: o.Identity}}
+	l.bounds = boundsKeeper{env: e, lock: e.NewMutex(), dir: dir, share: o.Files, told: env.Instant(-tellEvery), now: Bounds{Identity: o.Identity}}
 	return l
 }
 
