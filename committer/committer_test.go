@@ -769,6 +769,65 @@ func TestReopenIsRefused(t *testing.T) {
 	}
 }
 
+// COM-43, COM-45: a descriptor that was opened again was checked by that: the writeout that follows does not look once more, and
+// every later one does.
+func TestReopenedIsConfirmedOnce(t *testing.T) {
+	r := newRig(t, 2, func(o *Options) { o.MaxOpen = 1 })
+	k := part0(0)
+	looks := func() (n int) {
+		for _, op := range r.ops {
+			if op.Kind == disk.OpStat {
+				n++
+			}
+		}
+		r.ops = nil
+		return n
+	}
+	for _, p := range []int{0, 1} {
+		r.ack(part0(p), 0)
+		r.flush()
+	}
+	require.Nil(t, r.c.roster.parts[k].handle)
+	r.ack(k, 1)
+	r.ops = nil
+	r.c.beginTick()
+	r.c.writeWindows()
+	require.Equal(t, 1, looks(), "the directory, after the file was opened")
+	r.writeout(k)
+	require.Zero(t, looks())
+
+	r.ack(k, 2)
+	r.c.writeWindows()
+	require.Zero(t, looks())
+	r.writeout(k)
+	require.Equal(t, 2, looks(), "directory and file")
+	r.replaceDir(k)
+	r.ack(k, 3)
+	r.flush()
+	require.Equal(t, []Stranded{{k}}, all[Stranded](r))
+}
+
+// COM-48: an ordinary error after a descriptor was opened again asks for a check all the same.
+func TestReopenedAndFailedIsCheckedAgain(t *testing.T) {
+	r := newRig(t, 2, func(o *Options) { o.MaxOpen = 1 })
+	k := part0(0)
+	for _, p := range []int{0, 1} {
+		r.ack(part0(p), 0)
+		r.flush()
+	}
+	r.ack(k, 1)
+	r.failOn(disk.OpWrite, "p0/"+AheadFile, 1, errIO)
+	r.c.beginTick()
+	r.c.writeWindows()
+	require.ErrorIs(t, r.c.now.Err, errIO)
+	r.replaceDir(k)
+	r.ops = nil
+	r.c.beginTick()
+	r.c.writeWindows()
+	require.Equal(t, []Stranded{{k}}, all[Stranded](r))
+	require.Empty(t, r.log())
+}
+
 // COM-45, COM-49, BUG-117, S-17: a directory replaced under a held descriptor strands at the writeout; the
 // forget brings the partition back, in the new directory.
 func TestStrandedUntilForget(t *testing.T) {

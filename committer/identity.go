@@ -14,24 +14,23 @@ var errStrands = errors.New("path is gone or leads elsewhere")
 
 // same confirms that path leads to id now.
 func (c *Committer) same(path string, id vfs.ID) error {
-	info, err := c.o.Root.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return errStrands
-	case err != nil:
-		return fmt.Errorf("committer: stat %s: %w", path, err)
-	case info.ID != id:
-		return errStrands
-	}
-	return nil
+	return strands(path, vfs.SameAt(c.o.Root, path, id))
 }
 
 // check confirms that p's paths still lead to the directory and the file of its prime.
 func (c *Committer) check(p *part) error {
-	if err := c.same(p.path, p.dir); err != nil {
-		return err
+	return strands(p.path, vfs.SameWithin(c.o.Root, p.path, p.dir, AheadFile, p.file))
+}
+
+// strands tells a path that is gone or leads elsewhere from one that cannot be looked at.
+func strands(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == vfs.ErrElsewhere:
+		return errStrands
+	case err != nil:
+		return fmt.Errorf("committer: look at %s: %w", path, err)
 	}
-	return c.same(p.path+"/"+AheadFile, p.file)
+	return nil
 }
 
 // pin opens the directory at path.
@@ -69,30 +68,16 @@ func (c *Committer) reopen(p *part) (vfs.File, error) {
 		}
 		return nil, err
 	}
+	p.confirmed = true
 	held := c.keep(p, f)
 	c.o.Event(Reopened{Key: p.key, OneOff: !held})
 	return f, nil
 }
 
+// openSame opens consumer.ahead of p where it was at its prime.
 func (c *Committer) openSame(p *part) (vfs.File, error) {
-	path := p.path + "/" + AheadFile
-	f, err := c.o.Root.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errStrands
-	}
-	if err != nil {
-		return nil, fmt.Errorf("committer: reopen %s: %w", path, err)
-	}
-	if f.ID() != p.file {
-		err = errStrands
-	} else {
-		err = c.same(p.path, p.dir)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	f, err := vfs.OpenSameWithin(c.o.Root, p.path, p.dir, AheadFile, p.file)
+	return f, strands(p.path, err)
 }
 
 // keep holds f for p if there is room, or closes another one for it.

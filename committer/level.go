@@ -20,10 +20,9 @@ func (c *Committer) levelStep(p *part) {
 // level brings consumer.offset to the durable frontier, durably, inside the pinned directory.
 func (c *Committer) level(p *part) {
 	ev := Levelled{Key: p.key, Frontier: p.durable}
-	dir, err := c.pin(p.path)
-	if err == nil {
-		ev.Created, err = c.levelIn(p, dir)
-		dir.Close()
+	done, err := c.levelQuickly(p)
+	if !done {
+		ev.Created, err = c.levelPinned(p)
 	}
 	if err == errStrands {
 		c.strand(p)
@@ -38,6 +37,36 @@ func (c *Committer) level(p *part) {
 		c.change(p, func() { p.leveledTo(ev.Frontier, ev.End) })
 	}
 	c.o.Event(ev)
+}
+
+// levelQuickly is levelPinned for the usual case, where the file system pins a directory and opens a file in it at once. It is not done
+// when there is anything else to do than to overwrite the file that is there.
+func (c *Committer) levelQuickly(p *part) (done bool, err error) {
+	w, ok := c.o.Root.(vfs.Walker)
+	if !ok || p.unnamed {
+		return false, nil
+	}
+	f, dir, err := w.OpenWithin(p.path, OffsetFile)
+	if err != nil {
+		return false, nil
+	}
+	defer f.Close()
+	if dir != p.dir || c.same(p.path, p.dir) != nil {
+		return false, nil
+	}
+	if size, err := f.Size(); err != nil || size != offsetSize {
+		return false, nil
+	}
+	return true, overwrite(f, p.durable)
+}
+
+func (c *Committer) levelPinned(p *part) (created bool, err error) {
+	dir, err := c.pin(p.path)
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	return c.levelIn(p, dir)
 }
 
 func (c *Committer) levelIn(p *part, dir vfs.Dir) (created bool, err error) {

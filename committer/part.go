@@ -23,8 +23,10 @@ type part struct {
 	unflushed bool
 	// unnamed: a consumer.offset was put in place and the sync of its name failed, so it must be replaced once more.
 	unnamed bool
-	missed  bool // acks were skipped while stranded
-	gone    bool // forgotten
+	// confirmed: the descriptor was opened, and its identity checked, after the last writeout; the next one need not check again.
+	confirmed bool
+	missed    bool // acks were skipped while stranded
+	gone      bool // forgotten
 
 	pending   bool   // in roster.pending
 	behind    bool   // in roster.behind

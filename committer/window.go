@@ -98,7 +98,8 @@ func (c *Committer) writeoutStep(p *part) {
 
 func (c *Committer) writeout(p *part) {
 	ev := WrittenOut{Key: p.key, Slot: p.window(), Sequence: p.seq, Committed: p.written}
-	f, err := c.access(p, true)
+	f, err := c.access(p, !p.confirmed || p.recheck)
+	p.confirmed = false
 	if err == errStrands {
 		c.strand(p)
 		return
