@@ -181,7 +181,7 @@ func (v *vitals) walk() error {
 	took := time.Since(begin)
 	v.tree.Lock()
 	defer v.tree.Unlock()
-	v.tree.next = begin.Add(max(walkEvery, 50*took))
+	v.tree.next = begin.Add(max(walkEvery, 1000*took))
 	if err != nil {
 		return err
 	}
