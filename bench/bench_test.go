@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"narad/bench/load"
 	"narad/engine"
 	"narad/env"
 	"narad/vfs"
@@ -168,18 +169,27 @@ func TestJudge(t *testing.T) {
 // The sizes of a growth run are small here; what is checked is that every section has its figures.
 func TestGrowthSections(t *testing.T) {
 	o := Options{Dir: t.TempDir(), Quick: true, Progress: t.Logf}
+	narad, err := load.FindServer("", t.TempDir())
+	require.NoError(t, err)
+	o.Server = func(dir string) (*load.Server, error) { return load.StartNarad(narad, dir) }
 	for _, part := range []func() error{
 		func() error {
-			_, _, err := o.besideTen(5, func(n int) (*subject, error) { return manyParked(n, true) })
+			_, err := o.besideTen(5, o.brief(), func(n int) (*subject, error) { return manyParked(n, true) })
 			return err
 		},
 		func() error { _, err := o.aheadCost(3); return err },
 		func() error { s, err := o.growPartitions(); require.Len(t, s.Table.Rows, 4); return err },
 		func() error { s, err := o.growDisk(); require.Len(t, s.Table.Rows, 3); return err },
+		func() error {
+			s, err := o.growHTTP()
+			require.NoError(t, err)
+			require.Len(t, s.Table.Rows, 2)
+			return nil
+		},
 		func() error { s, err := o.memory(); require.Len(t, s.Table.Rows, 3); return err },
 	} {
 		require.NoError(t, part())
 	}
-	_, err := delivered(t.TempDir(), engine.Options{})
+	_, err = delivered(t.TempDir(), engine.Options{})
 	require.True(t, errors.Is(err, engine.ErrTopicNotFound))
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"time"
 
+	"narad/bench/load"
 	"narad/bench/report"
 	"narad/bench/tap"
 	"narad/env"
@@ -20,6 +21,8 @@ type Options struct {
 	Progress func(format string, args ...any)
 	// Child returns a process that runs Traffic in dir, for one that can be killed.
 	Child func(dir string, interval time.Duration) *exec.Cmd
+	// Server starts a server with its data in a directory; nil: there is none to start.
+	Server func(dir string) (*load.Server, error)
 	// Big adds what takes minutes.
 	Big bool
 	// Only names the part of Growth to run; empty: all.

@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"narad/bench/load"
 	"narad/bench/report"
+	"narad/committer"
 	"narad/engine"
 	"narad/env"
 	"narad/sim/disk"
@@ -25,7 +27,7 @@ func Growth(o Options) ([]report.Section, error) {
 		name string
 		run  func() (report.Section, error)
 	}{
-		{"topics", o.growTopics}, {"partitions", o.growPartitions}, {"disk", o.growDisk}, {"parked", o.growParked}, {"backlog", o.growBacklog},
+		{"topics", o.growTopics}, {"partitions", o.growPartitions}, {"disk", o.growDisk}, {"http", o.growHTTP}, {"parked", o.growParked}, {"backlog", o.growBacklog},
 		{"ahead", o.growAhead}, {"memory", o.memory}, {"start", o.startUp},
 	} {
 		if o.Only != "" && part.name != o.Only {
@@ -38,7 +40,7 @@ func Growth(o Options) ([]report.Section, error) {
 		sections = append(sections, s)
 	}
 	if len(sections) == 0 {
-		return nil, fmt.Errorf("there is no part %q: topics, partitions, disk, parked, backlog, ahead, memory, start", o.Only)
+		return nil, fmt.Errorf("there is no part %q: topics, partitions, disk, http, parked, backlog, ahead, memory, start", o.Only)
 	}
 	return sections, nil
 }
@@ -79,6 +81,9 @@ func (g *growth) add(series string, n int, c cost) {
 }
 
 func (g *growth) put(series string, n int, c cost, ratio float64) {
+	if n == flat {
+		g.first[series] = c.cpu
+	}
 	p := Point{series, n, c.cpu, c.wall, ratio}
 	g.all = append(g.all, p)
 	g.s.Table.Add(series, n, p.CPU, p.Of10, p.Wall)
@@ -118,27 +123,43 @@ func measureCost(n int, each func(i int) error) (cost, error) {
 	return best, nil
 }
 
-// roundTime is how long a round of a lasting cost is.
-func (o Options) roundTime() time.Duration {
-	return pick(o, 10*time.Millisecond, 1100*time.Millisecond)
+// pace is how a lasting cost is measured.
+type pace struct {
+	warm   time.Duration // of messages before, for the larger size
+	round  time.Duration
+	after  time.Duration // until nothing is left to do of a round
+	rounds int           // of each size, in turns
+	skip   int           // first ones that do not count
 }
 
-// afterRound is how long it takes until nothing is left to do of a round: a writeout of the committer follows its message within a second
-// and a tick. Its work belongs to the round; without the pause half of it would be counted to the other subject's.
-func (o Options) afterRound() time.Duration { return pick(o, 0, 1200*time.Millisecond) }
+// afterRound: a writeout of the committer follows its message within a second and a tick. Its work belongs to the round; without the pause
+// half of it would be counted to the other subject's.
+const afterRound = 1200 * time.Millisecond
 
-const lastingRounds = 5
+// brief is for what is the same in each second.
+func (o Options) brief() pace {
+	return pick(o, pace{round: 10 * time.Millisecond, rounds: 6, skip: 1}, pace{round: 1100 * time.Millisecond, after: afterRound, rounds: 6, skip: 1})
+}
+
+// steady is for partitions that are all used: each one's consumer.offset is made half a minute after its first message, and is
+// overwritten each half minute from then on. Messages go on until all are made, and a round sees as much of the rest as a message does
+// that is one of very many.
+func (o Options) steady() pace {
+	return pick(o, pace{round: 10 * time.Millisecond, rounds: 2},
+		pace{warm: committer.LevelEvery + 3*time.Second, round: committer.LevelEvery / 2, after: afterRound, rounds: 3})
+}
 
 // subject is something at one size whose messages cost.
 type subject struct {
-	each  func(i int) error // sends, takes and acks one
+	each  func(i int) error    // sends, takes and acks one
+	cpu   func() time.Duration // what has been used for them so far
 	done  int
 	close func() error
 }
 
 // round is what one message costs, from many, with the work that is put off for up to after.
 func (s *subject) round(d, after time.Duration) (cost, error) {
-	begin, cpu, first := time.Now(), load.OwnCPU(), s.done
+	begin, cpu, first := time.Now(), s.cpu(), s.done
 	for ; time.Since(begin) < d; s.done++ {
 		if err := s.each(s.done); err != nil {
 			return cost{}, err
@@ -146,43 +167,64 @@ func (s *subject) round(d, after time.Duration) (cost, error) {
 	}
 	took := time.Since(begin)
 	time.Sleep(after)
-	micro := float64(time.Microsecond) * float64(s.done-first)
-	return cost{float64(load.OwnCPU()-cpu) / micro, float64(took) / micro}, nil
+	micro := float64(time.Microsecond) * float64(max(s.done-first, 1))
+	return cost{float64(s.cpu()-cpu) / micro, float64(took) / micro}, nil
 }
 
 // flat is the smallest size, to which others are compared.
 const flat = 10
 
+// beside is what a message costs at ten and at another size.
+type beside struct {
+	ten, size cost
+	ratio     float64
+}
+
+// costs are those of rounds.
+type costs []cost
+
+func (all costs) median() cost {
+	var cpus, walls []float64
+	for _, c := range all {
+		cpus, walls = append(cpus, c.cpu), append(walls, c.wall)
+	}
+	return cost{report.Median(cpus), report.Median(walls)}
+}
+
 // besideTen measures a message at size n and, in turns, at size ten, so that what disturbs the machine disturbs both: medians of
-// rounds, after a first one that does not count, and the median of the ratios. At n of ten the ratio shows what is noise.
-func (o Options) besideTen(n int, build func(n int) (*subject, error)) (c cost, ratio float64, err error) {
+// rounds, and the median of the ratios. At n of ten the ratio shows what is noise.
+func (o Options) besideTen(n int, p pace, build func(n int) (*subject, error)) (r beside, err error) {
 	small, err := build(flat)
 	if err != nil {
-		return c, 0, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, small.close()) }()
 	large, err := build(n)
 	if err != nil {
-		return c, 0, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, large.close()) }()
+	if _, err := large.round(p.warm, 0); err != nil {
+		return r, err
+	}
 	o.rest() // what was opened just now is written out by then
 	runtime.GC()
-	var cpus, walls, ratios []float64
-	for round := range lastingRounds + 1 {
-		a, err := small.round(o.roundTime(), o.afterRound())
+	var tens, sizes costs
+	var ratios []float64
+	for round := range p.rounds {
+		a, err := small.round(p.round, p.after)
 		if err != nil {
-			return c, 0, err
+			return r, err
 		}
-		b, err := large.round(o.roundTime(), o.afterRound())
+		b, err := large.round(p.round, p.after)
 		if err != nil {
-			return c, 0, err
+			return r, err
 		}
-		if round > 0 { // the first one warms up
-			cpus, walls, ratios = append(cpus, b.cpu), append(walls, b.wall), append(ratios, b.cpu/a.cpu)
+		if round >= p.skip {
+			tens, sizes, ratios = append(tens, a), append(sizes, b), append(ratios, b.cpu/a.cpu)
 		}
 	}
-	return cost{report.Median(cpus), report.Median(walls)}, report.Median(ratios), nil
+	return beside{tens.median(), sizes.median(), report.Median(ratios)}, nil
 }
 
 // memoryEngine is an engine on a disk that takes no time, so that what is measured is its work, and with descriptors for all partitions, as
@@ -211,6 +253,9 @@ func takeOne(e *engine.Engine, topic string, partition int32) error {
 
 func (o Options) sizes() []int { return pick(o, []int{10, 100}, []int{10, 100, 1000, 10_000}) }
 
+// usedSizes are those of partitions that are all used, which take minutes to measure.
+func (o Options) usedSizes() []int { return pick(o, []int{20}, []int{1000, 10_000}) }
+
 type filler func(e *engine.Engine) (each func(i int) error, end func(), err error)
 
 // inMemory builds a subject around an engine on a disk that takes no time.
@@ -225,7 +270,7 @@ func onEngine(open func() (*engine.Engine, error), fill filler) (*subject, error
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	return &subject{each: each, close: func() error { end(); return e.Close() }}, nil
+	return &subject{each: each, cpu: load.OwnCPU, close: func() error { end(); return e.Close() }}, nil
 }
 
 // manyTopics has n topics, one of them in use.
@@ -243,14 +288,19 @@ func manyTopics(n int) (*subject, error) {
 // manyPartitions has n open partitions, the first few of them used in turn.
 func manyPartitions(n, used int) (*subject, error) { return usedInTurn(n, used, memoryEngine) }
 
+// perTopic is how many partitions a topic has here.
+const perTopic = 100
+
+// topicOf names the topic of the i-th partition.
+func topicOf(i int) string { return fmt.Sprintf("t%06d", i/perTopic) }
+
 // usedInTurn has n open partitions of an engine, in topics of 100, the first few of them used in turn.
 func usedInTurn(n, used int, open func() (*engine.Engine, error)) (*subject, error) {
 	return onEngine(open, func(e *engine.Engine) (func(int) error, func(), error) {
-		const perTopic = 100
-		use := func(i int) error { return through(e, fmt.Sprintf("t%06d", i/perTopic), int32(i%perTopic)) }
+		use := func(i int) error { return through(e, topicOf(i), int32(i%perTopic)) }
 		for i := range n {
 			if i%perTopic == 0 {
-				if _, err := e.CreateTopic(engine.TopicSpec{Name: fmt.Sprintf("t%06d", i/perTopic), Partitions: perTopic}); err != nil {
+				if _, err := e.CreateTopic(engine.TopicSpec{Name: topicOf(i), Partitions: perTopic}); err != nil {
 					return nil, nil, err
 				}
 			}
@@ -269,15 +319,18 @@ type series struct {
 }
 
 // grow measures each series at all sizes.
-func (o Options) grow(g *growth, sizes []int, all ...series) error {
+func (o Options) grow(g *growth, p pace, sizes []int, all ...series) error {
 	for _, s := range all {
-		for _, n := range sizes {
+		for i, n := range sizes {
 			o.Progress("growth: %d %s, %s", n, g.cpu.X, s.name)
-			c, ratio, err := o.besideTen(n, s.build)
+			r, err := o.besideTen(n, p, s.build)
 			if err != nil {
 				return err
 			}
-			g.put(s.name, n, c, ratio)
+			if i == 0 && !slices.Contains(sizes, flat) {
+				g.put(s.name, flat, r.ten, 1)
+			}
+			g.put(s.name, n, r.size, r.ratio)
 		}
 	}
 	return nil
@@ -288,16 +341,17 @@ const inTurns = "On a disk that takes no time: what is measured is work. Each si
 // growTopics has one topic in use among N.
 func (o Options) growTopics() (report.Section, error) {
 	g := newGrowth(FlatTitles[0], "topics", "ten")
-	err := o.grow(g, o.sizes(), series{"one of them in use", manyTopics})
+	err := o.grow(g, o.brief(), o.sizes(), series{"one of them in use", manyTopics})
 	return g.section(inTurns), err
 }
 
 // growPartitions has N open partitions.
 func (o Options) growPartitions() (report.Section, error) {
 	g := newGrowth(FlatTitles[1], "partitions", "ten")
-	err := o.grow(g, o.sizes(),
-		series{"ten of them in use", func(n int) (*subject, error) { return manyPartitions(n, flat) }},
-		series{"all in use, in turn", func(n int) (*subject, error) { return manyPartitions(n, n) }})
+	err := o.grow(g, o.brief(), o.sizes(), series{"ten of them in use", func(n int) (*subject, error) { return manyPartitions(n, flat) }})
+	if err == nil {
+		err = o.grow(g, o.steady(), pick(o, []int{20}, []int{10_000}), series{"all in use, in turn", func(n int) (*subject, error) { return manyPartitions(n, n) }})
+	}
 	return g.section(inTurns + "A partition that is in use has consumer state to write, so the more are in use, the more is written."), err
 }
 
@@ -307,7 +361,7 @@ func (o Options) rest() { time.Sleep(pick(o, 0, 2500*time.Millisecond)) }
 // growParked has N consumers that wait.
 func (o Options) growParked() (report.Section, error) {
 	g := newGrowth(FlatTitles[2], "consumers", "ten")
-	err := o.grow(g, append([]int{1}, o.sizes()...),
+	err := o.grow(g, o.brief(), append([]int{1}, o.sizes()...),
 		series{"at another topic", func(n int) (*subject, error) { return manyParked(n, false) }},
 		series{"at the same topic, in turn", func(n int) (*subject, error) { return manyParked(n, true) }})
 	return g.section(inTurns + "At the same topic each message goes to the consumer that has waited longest, which acks it and waits again."), err

@@ -37,7 +37,7 @@ func (a *app) allCommand() *cobra.Command {
 		Use: "all --out DIR", Short: "Everything, into one directory", Args: cobra.NoArgs,
 		Long: `Runs every benchmark, each in a process of its own, and writes to DIR: one JSON file for each, report.html with all plots and
 report.md with all tables. A run that was interrupted goes on where it stopped: what is in DIR of the same program is kept.
-It takes about ten minutes, and wants the machine for itself.`,
+It takes about half an hour, and wants the machine for itself.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(out, 0o777); err != nil {
 				return fmt.Errorf("--out: %w", err)
@@ -111,7 +111,7 @@ func (a *app) part(ctx context.Context, name string, args []string, file, dir, n
 	if a.quick {
 		args = append(args, "--quick")
 	}
-	if narad != "" && (name == "floor" || name == "load") {
+	if narad != "" && (name == "floor" || name == "load" || name == "growth") {
 		args = append(args, "--narad", narad)
 	}
 	cmd := exec.CommandContext(ctx, self, args...)

@@ -4,24 +4,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"narad/bench"
+	"narad/bench/load"
 	"narad/bench/report"
 )
 
 func (a *app) growthCommand() *cobra.Command {
 	var big bool
-	var only string
+	var only, narad string
 	c := &cobra.Command{
 		Use: "growth", Short: "How costs grow with topics, partitions, consumers and data", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.report("growth", func(dir string) ([]report.Section, error) {
 				o := a.options(dir)
 				o.Big, o.Only = big, only
+				path, err := load.FindServer(narad, dir)
+				if err != nil {
+					return nil, err
+				}
+				o.Server = func(data string) (*load.Server, error) { return load.StartNarad(path, data) }
 				return bench.Growth(o)
 			})
 		},
 	}
 	c.Flags().BoolVar(&big, "big", false, "go on to ten million messages, which take 6 GiB and some minutes")
-	c.Flags().StringVar(&only, "only", "", "one part: topics, partitions, disk, parked, backlog, ahead, memory, start")
+	c.Flags().StringVar(&only, "only", "", "one part: topics, partitions, disk, http, parked, backlog, ahead, memory, start")
+	c.Flags().StringVar(&narad, "narad", "", "narad command to start servers with; default: the one beside this program, or one that is built")
 	return c
 }
 

@@ -95,7 +95,7 @@ func ms(d time.Duration) float64 { return report.Milliseconds(d) }
 
 // growth takes the largest size of each series.
 func (t *targetTable) growth(reports []*report.Report) {
-	for _, title := range append(slices.Clone(bench.FlatTitles), bench.DiskTitle) {
+	for _, title := range append(slices.Clone(bench.FlatTitles), bench.HTTPTitle, bench.DiskTitle) {
 		last := map[string]bench.Point{}
 		var order []string
 		for _, p := range data[bench.Point](reports, "growth", title) {
