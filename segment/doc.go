@@ -55,7 +55,8 @@
 //	sync       from here the frame survives
 //	read back  compares and verifies; catches a wrong place, a short write and damaged memory, not a lying
 //	           disk, because the answer normally comes from the page cache
-//	… then once for all frames: write how far this is into bounds, without a sync; raise the high watermark (the commit point for readers), tell, return
+//	… then once for all frames: write how far this is into bounds, without a sync (a log that has no share of Options.Files does so
+//	  each half minute and when it is closed); raise the high watermark (the commit point for readers), tell, return
 //
 // Recovery after any of them keeps every intact frame: records that were stored but never answered for
 // become visible, and their sender may send them again. A commit that fails without a failed sync is cut off
