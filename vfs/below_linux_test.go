@@ -53,7 +53,11 @@ func TestBelow(t *testing.T) {
 			found++
 			require.Equal(t, want, got, name)
 		}
-		f, err := d.openAtParent(name)
+		var f *os.File
+		err = d.atParent(name, func(parent *os.File, base string) (err error) {
+			f, err = openIn(parent, base, name)
+			return err
+		})
 		fast, ok := d.openBelow(name)
 		if err == nil {
 			defer f.Close()

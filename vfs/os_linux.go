@@ -94,15 +94,20 @@ func (d *osDir) OpenWithin(dir, base string) (f File, inDir ID, err error) {
 	if f, inDir, ok := d.openWithin(dir, base); ok {
 		return f, inDir, nil
 	}
-	if f, err = d.Open(name); err != nil {
-		return nil, ID{}, err
-	}
-	info, err := d.Stat(dir)
+	var opened *os.File
+	err = d.atParent(name, func(parent *os.File, base string) error {
+		if inDir, err = handleID(parent); err == nil {
+			opened, err = openIn(parent, base, name)
+		}
+		return err
+	})
 	if err != nil {
-		f.Close()
-		return nil, ID{}, err
+		return nil, ID{}, escapeIsInvalid(renamed(err, name))
 	}
-	return f, info.ID, nil
+	if opened, err = onlyRegular(opened, name); err == nil {
+		f, err = newFile(opened)
+	}
+	return f, inDir, err
 }
 
 // openWithin is OpenWithin for the usual case.

@@ -23,16 +23,40 @@ func (OS) OpenFileLimit() int {
 	return int(min(uint64(limit.Cur), math.MaxInt32)) // some systems say infinity
 }
 
-// openNoFollow opens the regular file at name. O_NONBLOCK keeps a named pipe from blocking the call; it
-// means nothing to a regular file.
+// openNoFollow opens the regular file at name.
 func (d *osDir) openNoFollow(name string) (*os.File, error) {
 	f, ok := d.openBelow(name)
 	if !ok {
-		var err error
-		if f, err = d.openAtParent(name); err != nil {
+		err := d.atParent(name, func(parent *os.File, base string) (err error) {
+			f, err = openIn(parent, base, name)
+			return err
+		})
+		if err != nil {
 			return nil, renamed(err, name)
 		}
 	}
+	return onlyRegular(f, name)
+}
+
+// openFlags: O_NONBLOCK keeps a named pipe from blocking the call; it means nothing to a regular file.
+const openFlags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+
+// openIn opens an entry of a directory, whatever it is.
+func openIn(parent *os.File, base, name string) (f *os.File, err error) {
+	err = control(parent, "open", func(fd uintptr) error {
+		return retry(func() error {
+			n, err := unix.Openat(int(fd), base, openFlags, 0)
+			if err == nil {
+				f = os.NewFile(uintptr(n), name)
+			}
+			return err
+		})
+	})
+	return f, err
+}
+
+// onlyRegular closes what is no regular file.
+func onlyRegular(f *os.File, name string) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -42,23 +66,6 @@ func (d *osDir) openNoFollow(name string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-const openFlags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-
-func (d *osDir) openAtParent(name string) (f *os.File, err error) {
-	err = d.atParent(name, func(parent *os.File, base string) error {
-		return control(parent, "open", func(fd uintptr) error {
-			return retry(func() error {
-				n, err := unix.Openat(int(fd), base, openFlags, 0)
-				if err == nil {
-					f = os.NewFile(uintptr(n), name)
-				}
-				return err
-			})
-		})
-	})
-	return f, err
 }
 
 // rename is not os.Root.Rename, which refuses to replace an empty directory.

@@ -52,6 +52,7 @@ func newSubDir(root *osDir, path string, dir *osDir) *subDir {
 	s := &subDir{root: root, path: path, id: dir.id, dir: dir}
 	idle.setRoom(idleRoom())
 	idle.add(s)
+	idle.trim()
 	return s
 }
 
@@ -61,23 +62,29 @@ func (i *idlers) setRoom(n int) {
 	i.room = n
 }
 
-// add notes that nobody uses s now. When that is one too many, the one that was used longest ago gives up its handles.
+// add notes that nobody uses s now.
 func (i *idlers) add(s *subDir) {
-	if last := i.put(s); last != nil {
-		last.giveUp()
-	}
-}
-
-func (i *idlers) put(s *subDir) (last *subDir) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if s.place == nil {
 		s.place = i.order.PushFront(s)
 	}
+}
+
+// trim has those that were used longest ago give up their handles while there are too many. It is called without any lock.
+func (i *idlers) trim() {
+	for last := i.oneTooMany(); last != nil; last = i.oneTooMany() {
+		last.giveUp()
+	}
+}
+
+func (i *idlers) oneTooMany() *subDir {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.order.Len() <= i.room {
 		return nil
 	}
-	last = i.order.Back().Value.(*subDir)
+	last := i.order.Back().Value.(*subDir)
 	i.drop(last)
 	return last
 }
@@ -133,12 +140,11 @@ func (s *subDir) take(op, name string) (*osDir, error) {
 
 func (s *subDir) done() {
 	s.mu.Lock()
-	s.users--
-	rests := s.users == 0 && !s.closed
-	s.mu.Unlock()
-	if rests {
+	if s.users--; s.users == 0 && !s.closed {
 		idle.add(s)
 	}
+	s.mu.Unlock()
+	idle.trim()
 }
 
 // with calls fn with the directory.

@@ -1,0 +1,4 @@
+package vfs
+
+// SetIdleRoom is for the tests outside of the package.
+var SetIdleRoom = setIdleRoom

@@ -1,0 +1,176 @@
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// plainDir hides what a directory can do beyond the interface.
+type plainDir struct{ Dir }
+
+// tree is a root with the directory a/b and the file f in it, another file of that name in other/b, and links to both.
+func tree(t *testing.T) (path string, root Dir) {
+	path = t.TempDir()
+	for _, dir := range []string{"a/b", "other/b"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(path, dir), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(path, dir, "f"), []byte(dir), 0o600))
+	}
+	outside := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "f"), nil, 0o600))
+	for link, to := range map[string]string{"in": "a/b", "out": outside, "a/b/link": "f", "a/b/out": filepath.Join(outside, "f"), "a/up": "../other/b"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(path, link)))
+	}
+	require.NoError(t, unix.Mkfifo(filepath.Join(path, "a/b/pipe"), 0o600))
+	root, err := OS{}.OpenRoot(path, false)
+	require.NoError(t, err)
+	t.Cleanup(func() { root.Close() })
+	return path, root
+}
+
+// What is found by one walk is what Stat and Open find, and what they refuse is refused.
+func TestWithinIsStatAndOpen(t *testing.T) {
+	_, root := tree(t)
+	w := root.(Walker)
+	stats, opens := 0, 0
+	for _, dir := range []string{"a/b", "a", "in", "out", "a/up", "none", "a/none", "a/b/f", "a/b/f/g", "../x", "", "/a/b"} {
+		for _, base := range []string{"f", "none", "link", "out", "pipe", "b", "..", "."} {
+			name := dir + "/" + base
+			d, f, err := w.StatWithin(dir, base)
+			info, want := root.Stat(name)
+			require.Equal(t, want == nil, err == nil, "%s: %v, %v", name, want, err)
+			if err == nil {
+				stats++
+				require.Equal(t, info.ID, f, name)
+				require.Equal(t, leadsTo(t, root, dir), d, name)
+			} else if want, ok := anyOf(want, fs.ErrNotExist, fs.ErrInvalid); ok {
+				require.ErrorIs(t, err, want, name)
+			}
+
+			file, d, err := w.OpenWithin(dir, base)
+			plain, want := root.Open(name)
+			require.Equal(t, want == nil, err == nil, "%s: %v, %v", name, want, err)
+			if err != nil {
+				require.ErrorIs(t, err, cause(want), name)
+				continue
+			}
+			opens++
+			require.Equal(t, plain.ID(), file.ID(), name)
+			require.Equal(t, leadsTo(t, root, dir), d, name)
+			require.NoError(t, plain.Close())
+			require.NoError(t, file.Close())
+		}
+	}
+	require.Equal(t, 10, stats, "four in a/b, the same by the link in, f by a/up, and a/b itself")
+	require.Equal(t, 3, opens, "f in a/b, by the link in, and by a/up")
+	for _, base := range []string{"b/f", "", "a/../f"} {
+		_, _, err := w.StatWithin("a", base)
+		require.ErrorIs(t, err, fs.ErrInvalid)
+		_, _, err = w.OpenWithin("a", base)
+		require.ErrorIs(t, err, fs.ErrInvalid)
+	}
+}
+
+// leadsTo is the directory at name, over links too.
+func leadsTo(t *testing.T, root Dir, name string) ID {
+	d, err := root.OpenDir(name)
+	require.NoError(t, err)
+	defer d.Close()
+	return d.ID()
+}
+
+// anyOf returns the first of kinds that err is.
+func anyOf(err error, kinds ...error) (error, bool) {
+	for _, kind := range kinds {
+		if errors.Is(err, kind) {
+			return kind, true
+		}
+	}
+	return nil, false
+}
+
+// A file that was opened within a directory is like any other, and waits for the disk like any other.
+func TestOpenedWithin(t *testing.T) {
+	_, root := tree(t)
+	f, _, err := root.(Walker).OpenWithin("a/b", "f")
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("xyz"), 1)
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
+	b, err := ReadFile(root, "a/b/f", 10)
+	require.NoError(t, err)
+	require.Equal(t, "axyz", string(b))
+	require.NoError(t, control(f.(*osFile).f, "flags", func(fd uintptr) error {
+		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+		require.Zero(t, flags&unix.O_NONBLOCK)
+		return err
+	}))
+	require.NoError(t, f.Close())
+	require.ErrorIs(t, f.Sync(), fs.ErrClosed)
+}
+
+// Both the directory and the file must be the same ones: by one walk, and by the means that every Dir has.
+func TestSame(t *testing.T) {
+	path, walker := tree(t)
+	for _, root := range []Dir{walker, plainDir{walker}} {
+		open := openFiles(t)
+		d, err := root.Stat("a/b")
+		require.NoError(t, err)
+		f, err := root.Stat("a/b/f")
+		require.NoError(t, err)
+		require.NoError(t, os.Mkdir(filepath.Join(path, "copy"), 0o700))
+		require.NoError(t, os.Link(filepath.Join(path, "a/b/f"), filepath.Join(path, "copy/f")))
+		for _, c := range []struct {
+			dir, base string
+			d, f      ID
+			want      error
+		}{
+			{"a/b", "f", d.ID, f.ID, nil},
+			{"copy", "f", d.ID, f.ID, ErrElsewhere},
+			{"a/b", "f", d.ID, d.ID, ErrElsewhere},
+			{"other/b", "f", d.ID, f.ID, ErrElsewhere},
+			{"a/b", "none", d.ID, f.ID, fs.ErrNotExist},
+			{"none/b", "f", d.ID, f.ID, fs.ErrNotExist},
+		} {
+			require.ErrorIs(t, SameWithin(root, c.dir, c.d, c.base, c.f), c.want, "%v", c)
+			file, err := OpenSameWithin(root, c.dir, c.d, c.base, c.f)
+			require.ErrorIs(t, err, c.want, "%v", c)
+			if err == nil {
+				require.Equal(t, c.f, file.ID())
+				require.NoError(t, file.Close())
+			}
+		}
+		require.NoError(t, SameAt(root, "a/b", d.ID))
+		require.ErrorIs(t, SameAt(root, "a/b", f.ID), ErrElsewhere)
+		require.Equal(t, open, openFiles(t), "nothing stays open")
+		require.NoError(t, os.RemoveAll(filepath.Join(path, "copy")))
+	}
+}
+
+// openFiles is how many files the process has open.
+func openFiles(t *testing.T) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// Directories without handles hold no files.
+func TestIdleDirsHoldNoFiles(t *testing.T) {
+	setIdleRoom(t, 3)
+	path, root, _ := pinned(t, "d")
+	before := openFiles(t)
+	for i := range 50 {
+		name := filepath.Join("d", string(rune('a'+i%26))+string(rune('a'+i/26)))
+		require.NoError(t, os.Mkdir(filepath.Join(path, name), 0o700))
+		d, err := root.OpenDir(name)
+		require.NoError(t, err)
+		defer d.Close()
+		require.NoError(t, d.Sync())
+	}
+	require.LessOrEqual(t, openFiles(t), before+3*2)
+}
