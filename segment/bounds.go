@@ -144,7 +144,7 @@ type boundsKeeper struct {
 	next  int         // cell to write next: the one whose loss costs less
 	blank bool        // neither cell says anything
 	late  bool        // now was not written
-	told  env.Instant // when it was last, in a file that is not held
+	told  env.Instant // when it was last
 	kept  int64       // an oldest offset that both cells have durably
 	cell  [BoundsCellSize]byte
 }
@@ -229,14 +229,9 @@ func (k *boundsKeeper) reach(end int64, hasCRC bool, crc uint32) {
 	k.lock.Lock()
 	defer k.lock.Unlock()
 	k.now.End, k.now.HasCRC, k.now.CRC, k.late = end, hasCRC, crc, true
-	if k.held == nil {
-		now := k.env.Now()
-		if now.Sub(k.told) < tellEvery {
-			return
-		}
-		k.told = now
+	if k.held != nil || k.env.Now().Sub(k.told) >= tellEvery {
+		k.tell()
 	}
-	k.tell()
 }
 
 // recovered says where a log that was just opened begins and ends, unless the file does; last is the last frame of the newest
@@ -261,7 +256,9 @@ func (k *boundsKeeper) tell() {
 		return
 	}
 	if f, err := k.access(); err == nil {
-		k.write(f)
+		if k.write(f) == nil {
+			k.told = k.env.Now()
+		}
 		k.giveBack(f)
 	}
 }

@@ -104,9 +104,23 @@ func FuzzParseBounds(f *testing.F) {
 	})
 }
 
+// eachShare runs a test of logs that hold the file bounds open, and of logs that open it for each write.
+func eachShare(t *testing.T, test func(t *testing.T, files *FileShare)) {
+	for _, files := range []*FileShare{nil, NewFileShare(0)} {
+		t.Run(shareName(files), func(t *testing.T) { test(t, files) })
+	}
+}
+
+func shareName(files *FileShare) string {
+	if files == nil {
+		return "bounds held"
+	}
+	return "bounds not held"
+}
+
 // boundedLog makes a log of several segments, of which retention has removed the first, and returns it closed.
-func boundedLog(t testing.TB, dir vfs.Dir) (o Options, next int64) {
-	o = Options{SegmentBytes: 1000, Identity: 7}
+func boundedLog(t testing.TB, dir vfs.Dir, files *FileShare) (o Options, next int64) {
+	o = Options{SegmentBytes: 1000, Identity: 7, Files: files}
 	l := open(t, dir, o)
 	for ; next < 14; next++ {
 		commit(t, l, next, rec(int(next), 300))
@@ -183,12 +197,14 @@ func TestBoundsRefuse(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, _ := memDir(t)
-			o, _ := boundedLog(t, dir.Dir)
-			bases := logFiles(t, dir.Dir)
-			require.Greater(t, len(bases), 2)
-			c.damage(dir.Dir, bases)
-			requireRefused(t, dir.Dir, o, c.cause)
+			eachShare(t, func(t *testing.T, files *FileShare) {
+				dir, _ := memDir(t)
+				o, _ := boundedLog(t, dir.Dir, files)
+				bases := logFiles(t, dir.Dir)
+				require.Greater(t, len(bases), 2)
+				c.damage(dir.Dir, bases)
+				requireRefused(t, dir.Dir, o, c.cause)
+			})
 		})
 	}
 }
@@ -239,7 +255,7 @@ func TestBoundsAtARottenFrame(t *testing.T) {
 // other one.
 func TestBoundsThatProveNothing(t *testing.T) {
 	dir, _ := memDir(t)
-	o, next := boundedLog(t, dir.Dir)
+	o, next := boundedLog(t, dir.Dir, nil)
 	good, err := vfs.ReadFile(dir.Dir, BoundsFile, 1<<20)
 	require.NoError(t, err)
 	want := CombineBounds(good, o.Identity)
@@ -271,137 +287,145 @@ func TestBoundsThatProveNothing(t *testing.T) {
 
 // RET-04: what an interrupted removal left goes when the log is opened, once it is durable that it may.
 func TestBoundsFinishARemoval(t *testing.T) {
-	dir, h := memDir(t)
-	o, next := boundedLog(t, dir.Dir)
-	oldest := logFiles(t, dir.Dir)[0]
-	bigSegment(t, dir.Dir, 0, 1, int(oldest), 10) // it is back
-	h.reset()
-	l := open(t, dir, o)
-	require.Equal(t, oldest, l.Oldest())
-	require.Equal(t, next, l.HighWatermark())
-	require.Equal(t, oldest, logFiles(t, dir.Dir)[0])
-	synced, removed := -1, -1
-	for i, op := range h.ops() {
-		switch op {
-		case "sync " + BoundsFile:
-			synced = i
-		case "remove " + fileName(0):
-			removed = i
+	eachShare(t, func(t *testing.T, files *FileShare) {
+		dir, h := memDir(t)
+		o, next := boundedLog(t, dir.Dir, files)
+		oldest := logFiles(t, dir.Dir)[0]
+		bigSegment(t, dir.Dir, 0, 1, int(oldest), 10) // it is back
+		h.reset()
+		l := open(t, dir, o)
+		require.Equal(t, oldest, l.Oldest())
+		require.Equal(t, next, l.HighWatermark())
+		require.Equal(t, oldest, logFiles(t, dir.Dir)[0])
+		synced, removed := -1, -1
+		for i, op := range h.ops() {
+			switch op {
+			case "sync " + BoundsFile:
+				synced = i
+			case "remove " + fileName(0):
+				removed = i
+			}
 		}
-	}
-	require.True(t, 0 <= synced && synced < removed, "%v", h.ops())
+		require.True(t, 0 <= synced && synced < removed, "%v", h.ops())
+	})
 }
 
 // RET-04: when the file cannot be written, retention goes on without it.
 func TestRetainWithoutBounds(t *testing.T) {
-	for _, op := range []string{"write", "sync"} {
-		dir, h := memDir(t)
-		o := Options{SegmentBytes: 100}
-		l := open(t, dir, o)
-		for i := range 3 {
-			commit(t, l, int64(i), rec(i, 200))
-		}
-		h.before = func(c call) error {
-			if c.op == op && c.name == BoundsFile {
-				return errDisk
+	eachShare(t, func(t *testing.T, files *FileShare) {
+		for _, op := range []string{"write", "sync"} {
+			dir, h := memDir(t)
+			o := Options{SegmentBytes: 100, Files: files}
+			l := open(t, dir, o)
+			for i := range 3 {
+				commit(t, l, int64(i), rec(i, 200))
 			}
-			return nil
+			h.before = func(c call) error {
+				if c.op == op && c.name == BoundsFile {
+					return errDisk
+				}
+				return nil
+			}
+			_, err := l.Retain(NeverMs)
+			require.NoError(t, err)
+			require.Equal(t, int64(3), l.Oldest())
+			_, err = dir.Stat(BoundsFile)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			l = reopen(t, l, dir, o)
+			require.Equal(t, int64(3), l.Oldest())
+			commit(t, l, 3, rec(3, 10))
 		}
-		_, err := l.Retain(NeverMs)
-		require.NoError(t, err)
-		require.Equal(t, int64(3), l.Oldest())
-		_, err = dir.Stat(BoundsFile)
-		require.ErrorIs(t, err, fs.ErrNotExist)
-		l = reopen(t, l, dir, o)
-		require.Equal(t, int64(3), l.Oldest())
-		commit(t, l, 3, rec(3, 10))
-	}
+	})
 }
 
 // LOG-06, LOG-25: a commit that failed moves nothing, and neither does a sync that did.
 func TestBoundsAfterAFailedCommit(t *testing.T) {
-	for _, op := range []string{"write", "sync", "read"} {
-		dir, h := memDir(t)
-		l := open(t, dir, Options{})
-		commit(t, l, 0, rec(0, 100))
-		h.before = func(c call) error {
-			if c.op == op && c.name == fileName(0) {
-				return errDisk
+	eachShare(t, func(t *testing.T, files *FileShare) {
+		for _, op := range []string{"write", "sync", "read"} {
+			dir, h := memDir(t)
+			l := open(t, dir, Options{Files: files})
+			commit(t, l, 0, rec(0, 100))
+			h.before = func(c call) error {
+				if c.op == op && c.name == fileName(0) {
+					return errDisk
+				}
+				return nil
 			}
-			return nil
+			_, err := l.Commit(recs(1, 1, 100))
+			require.ErrorIs(t, err, errDisk)
+			h.before = nil
+			require.NoError(t, l.Close())
+			b, err := vfs.ReadFile(dir.Dir, BoundsFile, 1<<20)
+			require.NoError(t, err)
+			require.Equal(t, int64(1), CombineBounds(b, 0).End, op)
 		}
-		_, err := l.Commit(recs(1, 1, 100))
-		require.ErrorIs(t, err, errDisk)
-		h.before = nil
-		require.NoError(t, l.Close())
-		b, err := vfs.ReadFile(dir.Dir, BoundsFile, 1<<20)
-		require.NoError(t, err)
-		require.Equal(t, int64(1), CombineBounds(b, 0).End, op)
-	}
+	})
 }
 
 // LOG-09: writes that a disk acknowledged, with their syncs, and lost or put elsewhere end in a refusal, or in what a power loss
 // may leave of the bounds, which are not synced: never in a refusal where the disk did not lie.
 func TestLyingDisk(t *testing.T) {
-	honest, refused, unseen := 0, 0, 0
-	for seed := range uint64(300) {
-		w := sim.New(sim.Options{Seed: seed, MaxSteps: 100_000})
-		m := w.Machine("m", sim.MachineConfig{Personality: disk.Personality(seed % 2), Writeback: 500_000})
-		var hw int64
-		var err error
-		lying := sim.Fault(0)
-		w.Go("driver", func() {
-			life := func(do func(l *Log)) {
-				m.Boot(func(e *env.Env) {
-					dir, derr := e.FS().OpenRoot("p", true)
-					if derr != nil {
-						w.Fail(derr)
-						return
-					}
-					var l *Log
-					if l, err = Open(e, dir, Options{}); err == nil {
-						do(l)
-						hw = max(hw, l.HighWatermark())
-						l.Close()
-					}
-				}).WaitUntil(w.Now().Add(time.Minute))
-			}
-			commits := func(l *Log) {
-				for i := range 1 + w.Choose(4) {
-					l.Commit(recs(i, 1+w.Choose(3), 20+w.Choose(900)))
+	eachShare(t, func(t *testing.T, files *FileShare) {
+		honest, refused, unseen := 0, 0, 0
+		for seed := range uint64(300) {
+			w := sim.New(sim.Options{Seed: seed, MaxSteps: 100_000})
+			m := w.Machine("m", sim.MachineConfig{Personality: disk.Personality(seed % 2), Writeback: 500_000})
+			var hw int64
+			var err error
+			lying := sim.Fault(0)
+			w.Go("driver", func() {
+				life := func(do func(l *Log)) {
+					m.Boot(func(e *env.Env) {
+						dir, derr := e.FS().OpenRoot("p", true)
+						if derr != nil {
+							w.Fail(derr)
+							return
+						}
+						var l *Log
+						if l, err = Open(e, dir, Options{Files: files}); err == nil {
+							do(l)
+							hw = max(hw, l.HighWatermark())
+							l.Close()
+						}
+					}).WaitUntil(w.Now().Add(time.Minute))
 				}
-			}
-			life(commits)
-			if kind := w.Choose(3); kind > 0 {
-				lying = []sim.Fault{sim.LostWrite, sim.Misdirected}[kind-1]
-				m.ArmFault(lying, sim.OpWrite, "p/"+fileName(0), 1+w.Choose(4))
-			}
-			life(commits)
-			m.ClearFaults()
-			m.PowerLoss()
-			was := hw
-			life(func(l *Log) {
-				if l.HighWatermark() < was && !lied(w) {
-					w.Fail(fmt.Errorf("watermark %d, was %d", l.HighWatermark(), was))
+				commits := func(l *Log) {
+					for i := range 1 + w.Choose(4) {
+						l.Commit(recs(i, 1+w.Choose(3), 20+w.Choose(900)))
+					}
+				}
+				life(commits)
+				if kind := w.Choose(3); kind > 0 {
+					lying = []sim.Fault{sim.LostWrite, sim.Misdirected}[kind-1]
+					m.ArmFault(lying, sim.OpWrite, "p/"+fileName(0), 1+w.Choose(4))
+				}
+				life(commits)
+				m.ClearFaults()
+				m.PowerLoss()
+				was := hw
+				life(func(l *Log) {
+					if l.HighWatermark() < was && !lied(w) {
+						w.Fail(fmt.Errorf("watermark %d, was %d", l.HighWatermark(), was))
+					}
+				})
+				var damage *DamageError
+				switch {
+				case errors.As(err, &damage) && lied(w):
+					refused++
+				case err != nil:
+					w.Fail(fmt.Errorf("refused, and the disk did not lie: %w", err))
+				case lied(w):
+					unseen++
+				default:
+					honest++
 				}
 			})
-			var damage *DamageError
-			switch {
-			case errors.As(err, &damage) && lied(w):
-				refused++
-			case err != nil:
-				w.Fail(fmt.Errorf("refused, and the disk did not lie: %w", err))
-			case lied(w):
-				unseen++
-			default:
-				honest++
-			}
-		})
-		require.NoError(t, w.Run(time.Hour), "seed %d", seed)
-	}
-	t.Logf("%d honest disks, %d lies refused, %d not seen at the open", honest, refused, unseen)
-	require.Greater(t, honest, 50)
-	require.Greater(t, refused, 5)
+			require.NoError(t, w.Run(time.Hour), "seed %d", seed)
+		}
+		t.Logf("%d honest disks, %d lies refused, %d not seen at the open", honest, refused, unseen)
+		require.Greater(t, honest, 50)
+		require.Greater(t, refused, 5)
+	})
 }
 
 // lied reports whether a write was acknowledged and not done.

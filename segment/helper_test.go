@@ -258,10 +258,13 @@ func writeFile(t testing.TB, dir vfs.Dir, name string, b []byte) {
 	require.NoError(t, err)
 }
 
-// clock is a world with a wall clock to turn and nothing else; its tasks may not wait.
-type clock struct{ wall env.Wall }
+// clock is a world with clocks to turn and nothing else; its tasks may not wait.
+type clock struct {
+	wall env.Wall
+	now  env.Instant
+}
 
-func (c *clock) Now() env.Instant                   { return 0 }
+func (c *clock) Now() env.Instant                   { return c.now }
 func (c *clock) Wall() env.Wall                     { return c.wall }
 func (c *clock) Go(string, func())                  { panic("no tasks here") }
 func (c *clock) Park(*env.Waiter, env.Instant) bool { panic("nothing to wait for here") }

@@ -31,6 +31,9 @@ var operations = []string{
 // segment fails, and no later sync makes it durable; close, open.
 const namesLost = "names lost"
 
+// later is an operation of programs without a share of files: it is time to tell of the next commit in the bounds.
+const later = "later"
+
 // operation carries one out. Records are told apart by their offset and by whether their commit was meant to succeed, and by nothing
 // else that happened, so that programs which come to the same logs come to the same files.
 func (s *story) operation(op string) {
@@ -62,6 +65,8 @@ func (s *story) operation(op string) {
 		require.NoError(s.t, s.reopen())
 	case namesLost:
 		s.loseName()
+	case later:
+		s.clock.now = s.clock.now.Add(tellEvery)
 	default:
 		require.NoError(s.t, s.step(op), op)
 	}
@@ -128,6 +133,9 @@ func (l *Log) memory() uint64 {
 	k := &l.bounds
 	h.add(int(l.hw.Load()), int(l.oldest.Load()), int(l.floor), len(l.doomed))
 	h.bools(l.poison != nil, k.there, k.named, k.blank, k.late, k.now.HasCRC)
+	if k.share != nil {
+		h.bools(k.held != nil, k.env.Now().Sub(k.told) >= tellEvery)
+	}
 	h.add(k.next, int(k.kept), int(k.now.Oldest), int(k.now.End), int(k.now.CRC))
 	for _, s := range l.segs {
 		h.add(int(s.base), int(s.end), int(s.size))
@@ -168,6 +176,7 @@ type reached struct {
 type explorer struct {
 	p disk.Personality
 	unsynced
+	files      *FileShare
 	operations []string
 	every      func(t *testing.T, worker int, s state) // called for each state of the disk that a last operation passes
 	all        bool                                    // makes every program longer
@@ -177,7 +186,9 @@ type explorer struct {
 }
 
 func (x *explorer) story(t testing.TB) *story {
-	s := newStory(t, disk.New(x.p), crashOptions)
+	o := crashOptions
+	o.Files = x.files
+	s := newStory(t, disk.New(x.p), o)
 	s.dir = settled{s.dir, x.unsynced}
 	require.NoError(t, s.open())
 	return s
@@ -256,14 +267,19 @@ func (x *explorer) operation(t *testing.T, worker int, from reached, op string) 
 // on; and so it does when the power is lost once more after every call of the recovery, and again.
 func TestCrashInEveryProgram(t *testing.T) {
 	withNamesLost := append([]string{namesLost}, operations...)
+	withLater := append([]string{later}, withNamesLost...)
+	notHeld := NewFileShare(0)
 	plans := []struct {
 		unsynced
+		files      *FileShare
 		operations []string
 		nested     []int // crashes in recoveries, by the length of the program
 	}{
-		{noneUnsynced, operations, []int{2, 2, 0}},
-		{indexUnsynced, withNamesLost, []int{1, 1, 0}},
-		{hintsUnsynced, withNamesLost, []int{1, 0}},
+		{noneUnsynced, nil, operations, []int{2, 2, 0}},
+		{indexUnsynced, nil, withNamesLost, []int{1, 1, 0}},
+		{hintsUnsynced, nil, withNamesLost, []int{1, 0}},
+		{indexUnsynced, notHeld, withLater, []int{1, 0, 0}},
+		{hintsUnsynced, notHeld, withLater, []int{1, 0}},
 	}
 	if long() {
 		plans[0].nested = []int{2, 2, 2, 1, 0, 0}
@@ -272,16 +288,16 @@ func TestCrashInEveryProgram(t *testing.T) {
 	}
 	for _, plan := range plans {
 		for _, p := range []disk.Personality{disk.Adversarial, disk.Ordered} {
-			t.Run(fmt.Sprint(plan.unsynced, " ", p), func(t *testing.T) {
+			t.Run(fmt.Sprint(plan.unsynced, " ", p, " ", shareName(plan.files)), func(t *testing.T) {
 				workers := runtime.GOMAXPROCS(0)
 				checkers := make([]*checker, workers)
 				for i := range checkers {
 					checkers[i] = newChecker(t, 40)
-					checkers[i].unsynced = plan.unsynced
+					checkers[i].unsynced, checkers[i].opt.Files = plan.unsynced, plan.files
 					checkers[i].checked = checkers[0].checked
 				}
 				depth := 0
-				x := &explorer{p: p, unsynced: plan.unsynced, operations: plan.operations, every: func(t *testing.T, worker int, s state) {
+				x := &explorer{p: p, unsynced: plan.unsynced, files: plan.files, operations: plan.operations, every: func(t *testing.T, worker int, s state) {
 					checkers[worker].t = t
 					checkers[worker].crash(s, depth)
 				}}
@@ -337,13 +353,21 @@ func TestReductionsLoseNothing(t *testing.T) {
 	if long() {
 		length = 3
 	}
-	for _, u := range []unsynced{noneUnsynced, indexUnsynced, hintsUnsynced} {
+	with := append([]string{namesLost}, operations...)
+	for _, c := range []struct {
+		unsynced
+		files      *FileShare
+		operations []string
+	}{
+		{noneUnsynced, nil, with}, {indexUnsynced, nil, with}, {hintsUnsynced, nil, with},
+		{indexUnsynced, NewFileShare(0), append([]string{later}, with...)},
+	} {
 		for _, p := range []disk.Personality{disk.Adversarial, disk.Ordered} {
-			t.Run(fmt.Sprint(u, " ", p), func(t *testing.T) {
+			t.Run(fmt.Sprint(c.unsynced, " ", p, " ", shareName(c.files)), func(t *testing.T) {
 				t.Parallel()
 				images := func(all bool) (found map[[2]uint64]bool, examined int64) {
 					found = map[[2]uint64]bool{}
-					x := &explorer{p: p, unsynced: u, operations: append([]string{namesLost}, operations...), all: all, every: func(_ *testing.T, _ int, s state) {
+					x := &explorer{p: p, unsynced: c.unsynced, files: c.files, operations: c.operations, all: all, every: func(_ *testing.T, _ int, s state) {
 						debts := s.obligation()
 						for img := range s.disk.Crashes(0) {
 							found[[2]uint64{img.Hash(), debts}] = true
