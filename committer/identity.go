@@ -25,7 +25,7 @@ func (c *Committer) check(p *part) error {
 // strands tells a path that is gone or leads elsewhere from one that cannot be looked at.
 func strands(path string, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == vfs.ErrElsewhere:
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, vfs.ErrElsewhere):
 		return errStrands
 	case err != nil:
 		return fmt.Errorf("committer: look at %s: %w", path, err)

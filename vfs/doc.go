@@ -1,8 +1,9 @@
 // Package vfs is the seam between Narad and a disk: directories, files, bytes, and when they are durable.
 //
 // Everything that stores data reaches it through a [Dir], a pinned directory: a handle that keeps naming
-// the same directory even when its path is renamed, removed or replaced by another one. Names given to a
-// Dir are slash-separated paths below it and can never escape it.
+// the same directory even when its path is renamed, removed or replaced by another one. Of very many the system's may give up
+// their handles while they are idle; such a one never names another directory, but is not found any more where its path was changed.
+// Names given to a Dir are slash-separated paths below it and can never escape it.
 //
 // # Durability
 //

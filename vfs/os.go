@@ -117,8 +117,12 @@ func (d *osDir) OpenDir(name string) (Dir, error) {
 	if err := d.check("open", name); err != nil {
 		return nil, err
 	}
+	if !d.hold() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrClosed}
+	}
 	sub, err := d.openDir(name)
 	if err != nil {
+		d.release()
 		return nil, err
 	}
 	return newSubDir(d, name, sub), nil
@@ -244,6 +248,19 @@ func (d *osDir) Close() error {
 		return &fs.PathError{Op: "close", Path: d.root.Name(), Err: fs.ErrClosed}
 	}
 	return d.release()
+}
+
+// hold keeps the handles until release. It reports false when they are closed already.
+func (d *osDir) hold() bool {
+	for {
+		n := d.holders.Load()
+		if n == 0 {
+			return false
+		}
+		if d.holders.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
 }
 
 // release closes the handles when nobody needs them any more.

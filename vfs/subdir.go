@@ -11,8 +11,8 @@ import (
 
 // subDir is a directory below a root of [OS]. While nobody calls it, it may have to give up its handles for others, when more of them
 // are idle than there is room for: a broker pins one for each partition in use, and needs it for next to nothing. The next call opens
-// it again by the path that it had, and only the directory that it was is taken: when another one is there meanwhile, or none, the call
-// answers [ErrElsewhere] or fs.ErrNotExist, where one that has its handles would go on.
+// it again by the path that it had, and only the directory that it was is taken: when something else is there meanwhile, or nothing, the
+// call answers [ErrElsewhere] or what OpenDir answers, where one that has its handles would go on.
 type subDir struct {
 	root *osDir // the root above, whose handles stay open as long as this is
 	path string // below it, when this was opened
@@ -46,9 +46,8 @@ var idleRoom = func() int {
 	return math.MaxInt
 }
 
-// newSubDir takes over dir, which was opened at path below root.
+// newSubDir takes over dir, which was opened at path below root, and a hold of root.
 func newSubDir(root *osDir, path string, dir *osDir) *subDir {
-	root.holders.Add(1)
 	s := &subDir{root: root, path: path, id: dir.id, dir: dir}
 	idle.setRoom(idleRoom())
 	idle.add(s)
@@ -162,11 +161,16 @@ func (s *subDir) OpenDir(name string) (sub Dir, err error) {
 		if err := d.check("open", name); err != nil {
 			return err
 		}
-		dir, err := d.openDir(name)
-		if err == nil {
-			sub = newSubDir(s.root, s.path+"/"+name, dir)
+		if !s.root.hold() { // somebody closed s meanwhile, and with it the last one
+			return &fs.PathError{Op: "open", Path: name, Err: fs.ErrClosed}
 		}
-		return err
+		dir, err := d.openDir(name)
+		if err != nil {
+			s.root.release()
+			return err
+		}
+		sub = newSubDir(s.root, s.path+"/"+name, dir)
+		return nil
 	})
 	return sub, err
 }

@@ -215,3 +215,31 @@ func TestSubDirsAtOnce(t *testing.T) {
 		require.False(t, d.place != nil)
 	}
 }
+
+// A directory that is opened while the one above and the root are closed goes on for ever, or is not opened.
+func TestOpenedWhileClosed(t *testing.T) {
+	setIdleRoom(t, 0)
+	path := t.TempDir()
+	fill(t, filepath.Join(path, "a", "b"))
+	opened := 0
+	for range 500 {
+		root, err := OS{}.OpenRoot(path, false)
+		require.NoError(t, err)
+		d, err := root.OpenDir("a")
+		require.NoError(t, err)
+		require.NoError(t, root.Close())
+		var sub Dir
+		var group sync.WaitGroup
+		group.Go(func() { sub, err = d.OpenDir("b") })
+		group.Go(func() { d.Close() })
+		group.Wait()
+		if err != nil {
+			require.ErrorIs(t, err, fs.ErrClosed)
+			continue
+		}
+		opened++
+		require.NoError(t, sub.Sync())
+		require.NoError(t, sub.Close())
+	}
+	require.Positive(t, opened)
+}

@@ -15,7 +15,8 @@ type Walker interface {
 var ErrElsewhere = errors.New("path leads elsewhere")
 
 // SameWithin returns nil when dir below root leads to the directory d, and base in it to the file f; [ErrElsewhere] when one of
-// them leads to something else.
+// them leads to something else. A symbolic link at the end of dir, which nobody but an operator puts there, is followed by a [Walker], and
+// is something else for other directories.
 func SameWithin(root Dir, dir string, d ID, base string, f ID) error {
 	w, ok := root.(Walker)
 	if !ok {

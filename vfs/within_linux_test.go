@@ -118,7 +118,7 @@ func TestOpenedWithin(t *testing.T) {
 func TestSame(t *testing.T) {
 	path, walker := tree(t)
 	for _, root := range []Dir{walker, plainDir{walker}} {
-		open := openFiles(t)
+		open := filesIn(t, path)
 		d, err := root.Stat("a/b")
 		require.NoError(t, err)
 		f, err := root.Stat("a/b/f")
@@ -147,30 +147,7 @@ func TestSame(t *testing.T) {
 		}
 		require.NoError(t, SameAt(root, "a/b", d.ID))
 		require.ErrorIs(t, SameAt(root, "a/b", f.ID), ErrElsewhere)
-		require.Equal(t, open, openFiles(t), "nothing stays open")
+		require.Equal(t, open, filesIn(t, path), "nothing stays open")
 		require.NoError(t, os.RemoveAll(filepath.Join(path, "copy")))
 	}
-}
-
-// openFiles is how many files the process has open.
-func openFiles(t *testing.T) int {
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
-}
-
-// Directories without handles hold no files.
-func TestIdleDirsHoldNoFiles(t *testing.T) {
-	setIdleRoom(t, 3)
-	path, root, _ := pinned(t, "d")
-	before := openFiles(t)
-	for i := range 50 {
-		name := filepath.Join("d", string(rune('a'+i%26))+string(rune('a'+i/26)))
-		require.NoError(t, os.Mkdir(filepath.Join(path, name), 0o700))
-		d, err := root.OpenDir(name)
-		require.NoError(t, err)
-		defer d.Close()
-		require.NoError(t, d.Sync())
-	}
-	require.LessOrEqual(t, openFiles(t), before+3*2)
 }
