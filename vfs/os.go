@@ -117,15 +117,7 @@ func (d *osDir) OpenDir(name string) (Dir, error) {
 	if err := d.check("open", name); err != nil {
 		return nil, err
 	}
-	if !d.hold() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrClosed}
-	}
-	sub, err := d.openDir(name)
-	if err != nil {
-		d.release()
-		return nil, err
-	}
-	return newSubDir(d, name, sub), nil
+	return d.subDir(d, name, name)
 }
 
 func (d *osDir) openDir(name string) (*osDir, error) {

@@ -46,13 +46,21 @@ var idleRoom = func() int {
 	return math.MaxInt
 }
 
-// newSubDir takes over dir, which was opened at path below root, and a hold of root.
-func newSubDir(root *osDir, path string, dir *osDir) *subDir {
+// subDir opens name in d, which is at path below root.
+func (root *osDir) subDir(d *osDir, name, path string) (Dir, error) {
+	if !root.hold() { // somebody closed it and all below it just now
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrClosed}
+	}
+	dir, err := d.openDir(name)
+	if err != nil {
+		root.release()
+		return nil, err
+	}
 	s := &subDir{root: root, path: path, id: dir.id, dir: dir}
 	idle.setRoom(idleRoom())
 	idle.add(s)
 	idle.trim()
-	return s
+	return s, nil
 }
 
 func (i *idlers) setRoom(n int) {
@@ -161,16 +169,8 @@ func (s *subDir) OpenDir(name string) (sub Dir, err error) {
 		if err := d.check("open", name); err != nil {
 			return err
 		}
-		if !s.root.hold() { // somebody closed s meanwhile, and with it the last one
-			return &fs.PathError{Op: "open", Path: name, Err: fs.ErrClosed}
-		}
-		dir, err := d.openDir(name)
-		if err != nil {
-			s.root.release()
-			return err
-		}
-		sub = newSubDir(s.root, s.path+"/"+name, dir)
-		return nil
+		sub, err = s.root.subDir(d, name, s.path+"/"+name)
+		return err
 	})
 	return sub, err
 }
