@@ -235,7 +235,7 @@ func TestOpenedWhileClosed(t *testing.T) {
 	require.Zero(t, d.root.holders.Load())
 	d.done()
 
-	for range 300 {
+	for range 1500 {
 		root, err := OS{}.OpenRoot(path, false)
 		require.NoError(t, err)
 		d, err := root.OpenDir("a")
