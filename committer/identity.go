@@ -14,21 +14,21 @@ var errStrands = errors.New("path is gone or leads elsewhere")
 
 // same confirms that path leads to id now.
 func (c *Committer) same(path string, id vfs.ID) error {
-	return strands(path, vfs.SameAt(c.o.Root, path, id))
+	return strands("stat", path, vfs.SameAt(c.o.Root, path, id))
 }
 
 // check confirms that p's paths still lead to the directory and the file of its prime.
 func (c *Committer) check(p *part) error {
-	return strands(p.path, vfs.SameWithin(c.o.Root, p.path, p.dir, AheadFile, p.file))
+	return strands("stat", p.path, vfs.SameWithin(c.o.Root, p.path, p.dir, AheadFile, p.file))
 }
 
 // strands tells a path that is gone or leads elsewhere from one that cannot be looked at.
-func strands(path string, err error) error {
+func strands(what, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, vfs.ErrElsewhere):
 		return errStrands
 	case err != nil:
-		return fmt.Errorf("committer: look at %s: %w", path, err)
+		return fmt.Errorf("committer: %s %s: %w", what, path, err)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (c *Committer) reopen(p *part) (vfs.File, error) {
 // openSame opens consumer.ahead of p where it was at its prime.
 func (c *Committer) openSame(p *part) (vfs.File, error) {
 	f, err := vfs.OpenSameWithin(c.o.Root, p.path, p.dir, AheadFile, p.file)
-	return f, strands(p.path, err)
+	return f, strands("reopen", p.path, err)
 }
 
 // keep holds f for p if there is room, or closes another one for it.

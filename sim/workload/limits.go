@@ -55,6 +55,7 @@ func (l *Limits) policy(p sim.Policy) sim.Policy {
 }
 
 // used returns the limits that a run came up to: with these it would have been the same.
+// The policy is the one that the world was made with: what is drawn for the plan depends on it, too, and may change it.
 func (r *run) used(policy sim.Policy) Limits {
 	l := Limits{
 		Operations: r.operations, Strikes: r.strikes, Traffic: r.plan.Traffic, Producers: r.plan.Producers, Consumers: r.plan.Consumers,
@@ -70,10 +71,19 @@ func (r *run) used(policy sim.Policy) Limits {
 	for _, t := range r.plan.Topics {
 		l.Partitions = max(l.Partitions, t.Partitions)
 	}
-	if policy.Kind != sim.Uniform || policy.Starve || policy.Linger != "" {
+	if r.lingered || !isPlain(policy) || !isPlain(r.plan.Policy) {
 		l.Policy = 1
 	}
 	return l
+}
+
+func isPlain(p sim.Policy) bool { return p.Kind == sim.Uniform && !p.Starve && p.Linger == "" }
+
+// mayLinger reports whether tasks may be made to stay at a point.
+func (r *run) mayLinger() bool {
+	may := r.limits == nil || r.limits.Policy > 0
+	r.lingered = r.lingered || may
+	return may
 }
 
 // mayCall counts a call of a client and reports whether it may be made. The one past the limit ends the traffic.

@@ -66,7 +66,7 @@ func (n *node) strike() {
 // must hear of it all the same.
 func (n *node) stopAmongArrivals() {
 	r := n.run
-	if r.limits == nil || r.limits.Policy > 0 {
+	if r.mayLinger() {
 		r.w.Linger(pick(r.w, arrivalPoint, pumpsPoint, "engine: waiter popped, not served"), 60*time.Millisecond)
 	}
 	for range 4 {

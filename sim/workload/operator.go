@@ -136,7 +136,7 @@ func (o *operator) purgeWhileAcking(topic int) {
 	if n.call("consume", time.Minute, q.ask) != answered {
 		return
 	}
-	if (r.limits == nil || r.limits.Policy > 0) && r.w.Choose(2) == 1 { // S-19
+	if r.mayLinger() && r.w.Choose(2) == 1 { // S-19
 		r.w.Linger("engine: acked, not reported", 60*time.Millisecond)
 		defer r.w.Linger(r.plan.Policy.Linger, r.plan.Policy.LingerFor)
 	}

@@ -115,6 +115,7 @@ type run struct {
 	record     bool
 	calls      []CallMade
 	strikes    int
+	lingered   bool // somebody wanted to have tasks stay at a point, beside the policy
 }
 
 // drainLimit bounds the drain (the horizon H of docs/requirements.md, with room for slow simulated disks).
@@ -153,7 +154,7 @@ func Run(o Options) Result {
 		w.Logf("seed %d: %v", o.Seed, r.plan)
 	}
 	res := r.result(o, r.forgive(r.drive()))
-	res.Used, res.PlanChoices, res.Operations, res.Calls = r.used(r.plan.Policy), r.planned, r.requests, r.calls
+	res.Used, res.PlanChoices, res.Operations, res.Calls = r.used(policy), r.planned, r.requests, r.calls
 	r.watch.done(res)
 	return res
 }

@@ -62,7 +62,7 @@ func TestShrinkAGoodWorld(t *testing.T) {
 
 // A run under the limits that it came up to is the same run: shrinking starts from them.
 func TestLimitsThatDoNotCut(t *testing.T) {
-	for seed := uint64(1); seed <= 12; seed++ {
+	for seed := uint64(1); seed <= 20; seed++ {
 		r := Run(Options{Seed: seed, Profile: NodeProfile})
 		l := boundsToLimits(limitsToBounds(r.Used))
 		again := Run(Options{Seed: seed, Profile: NodeProfile, Limits: l})
