@@ -138,15 +138,7 @@ func TestSubDirThatMoved(t *testing.T) {
 func TestSubDirsGiveUpInTurn(t *testing.T) {
 	setIdleRoom(t, 2)
 	path, root, first := pinned(t, "d0")
-	all := []*subDir{first}
-	for i := 1; i < 5; i++ {
-		name := fmt.Sprintf("d%d", i)
-		require.NoError(t, os.Mkdir(filepath.Join(path, name), 0o700))
-		d, err := root.OpenDir(name)
-		require.NoError(t, err)
-		defer d.Close()
-		all = append(all, d.(*subDir))
-	}
+	all := append([]*subDir{first}, below(t, root, path, 4)...)
 	who := func() (have []int) {
 		for i, d := range all {
 			if d.has() {
@@ -179,14 +171,7 @@ func TestSubDirsGiveUpInTurn(t *testing.T) {
 func TestSubDirsAtOnce(t *testing.T) {
 	setIdleRoom(t, 1)
 	path, root, first := pinned(t, "d0")
-	all := []*subDir{first}
-	for i := 1; i < 4; i++ {
-		name := fmt.Sprintf("d%d", i)
-		require.NoError(t, os.Mkdir(filepath.Join(path, name), 0o700))
-		d, err := root.OpenDir(name)
-		require.NoError(t, err)
-		all = append(all, d.(*subDir))
-	}
+	all := append([]*subDir{first}, below(t, root, path, 3)...)
 	var group sync.WaitGroup
 	failed := make(chan error, 8)
 	for task := range 8 {
