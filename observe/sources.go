@@ -168,7 +168,7 @@ func (v *vitals) headsNow() map[engine.Key]head {
 	return v.heads.at
 }
 
-// walk adds up the data directory. It is repeated every walkEvery, and less often when it takes long.
+// walk adds up the data directory. It is repeated every walkEvery, and less often when that is more than a thousandth of the time.
 func (v *vitals) walk() error {
 	v.tree.Lock()
 	begin := time.Now()

@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plainDir hides what a directory can do beyond the interface.
-type plainDir struct{ Dir }
-
 // tree is a root with the directory a/b and the file f in it, another file of that name in other/b, and links to both.
 func tree(t *testing.T) (path string, root Dir) {
 	path = t.TempDir()
@@ -112,42 +109,4 @@ func TestOpenedWithin(t *testing.T) {
 	}))
 	require.NoError(t, f.Close())
 	require.ErrorIs(t, f.Sync(), fs.ErrClosed)
-}
-
-// Both the directory and the file must be the same ones: by one walk, and by the means that every Dir has.
-func TestSame(t *testing.T) {
-	path, walker := tree(t)
-	for _, root := range []Dir{walker, plainDir{walker}} {
-		open := filesIn(t, path)
-		d, err := root.Stat("a/b")
-		require.NoError(t, err)
-		f, err := root.Stat("a/b/f")
-		require.NoError(t, err)
-		require.NoError(t, os.Mkdir(filepath.Join(path, "copy"), 0o700))
-		require.NoError(t, os.Link(filepath.Join(path, "a/b/f"), filepath.Join(path, "copy/f")))
-		for _, c := range []struct {
-			dir, base string
-			d, f      ID
-			want      error
-		}{
-			{"a/b", "f", d.ID, f.ID, nil},
-			{"copy", "f", d.ID, f.ID, ErrElsewhere},
-			{"a/b", "f", d.ID, d.ID, ErrElsewhere},
-			{"other/b", "f", d.ID, f.ID, ErrElsewhere},
-			{"a/b", "none", d.ID, f.ID, fs.ErrNotExist},
-			{"none/b", "f", d.ID, f.ID, fs.ErrNotExist},
-		} {
-			require.ErrorIs(t, SameWithin(root, c.dir, c.d, c.base, c.f), c.want, "%v", c)
-			file, err := OpenSameWithin(root, c.dir, c.d, c.base, c.f)
-			require.ErrorIs(t, err, c.want, "%v", c)
-			if err == nil {
-				require.Equal(t, c.f, file.ID())
-				require.NoError(t, file.Close())
-			}
-		}
-		require.NoError(t, SameAt(root, "a/b", d.ID))
-		require.ErrorIs(t, SameAt(root, "a/b", f.ID), ErrElsewhere)
-		require.Equal(t, open, filesIn(t, path), "nothing stays open")
-		require.NoError(t, os.RemoveAll(filepath.Join(path, "copy")))
-	}
 }

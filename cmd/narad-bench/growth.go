@@ -1,6 +1,8 @@
 package main
 
 import (
+	"sync"
+
 	"github.com/spf13/cobra"
 
 	"narad/bench"
@@ -17,11 +19,14 @@ func (a *app) growthCommand() *cobra.Command {
 			return a.report("growth", func(dir string) ([]report.Section, error) {
 				o := a.options(dir)
 				o.Big, o.Only = big, only
-				path, err := load.FindServer(narad, dir)
-				if err != nil {
-					return nil, err
+				find := sync.OnceValues(func() (string, error) { return load.FindServer(narad, dir) }) // most parts need none
+				o.Server = func(data string) (*load.Server, error) {
+					path, err := find()
+					if err != nil {
+						return nil, err
+					}
+					return load.StartNarad(path, data)
 				}
-				o.Server = func(data string) (*load.Server, error) { return load.StartNarad(path, data) }
 				return bench.Growth(o)
 			})
 		},
