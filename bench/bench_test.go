@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"narad/bench/load"
+	"narad/bench/report"
 	"narad/engine"
 	"narad/env"
 	"narad/vfs"
@@ -164,6 +166,24 @@ func TestJudge(t *testing.T) {
 	require.Equal(t, refuted, judge(1, 5.5))
 	require.Equal(t, reproduced, judgeFlat(1.1, 1.2))
 	require.Equal(t, refuted, judgeFlat(1.3, 1.2))
+}
+
+// A round counts against those of ten before and after it, so that a machine that gets slower all the time changes no ratio; and a round
+// in which no work was seen is no reason to fail.
+func TestCompare(t *testing.T) {
+	r := compare(costs{{cpu: 10}, {cpu: 20}, {cpu: 30}, {cpu: 40}}, costs{{cpu: 15}, {cpu: 50}, {cpu: 70}}, false)
+	require.Equal(t, beside{cost{cpu: 25}, cost{cpu: 50}, 2, []report.Ratio{1, 2, 2}}, r)
+	require.Equal(t, "2.00 (1.00–2.00)", Point{Of10: r.ratio, Rounds: r.ratios}.relative())
+	require.Equal(t, "2.00 (1.25–3.00)", Point{Of10: 2, Rounds: []report.Ratio{1, 1.25, 2, 3, 9}}.relative())
+	require.Equal(t, "1.50", Point{Of10: 1.5}.relative())
+
+	r = compare(costs{{cpu: 10, wall: 2}, {cpu: 30, wall: 4}, {cpu: 10, wall: 2}}, costs{{cpu: 20, wall: 3}, {cpu: 60, wall: 5}}, true)
+	require.Equal(t, beside{cost{20, 3}, cost{40, 4}, 2, []report.Ratio{1, 3}}, r)
+
+	r = compare(costs{{}, {}}, costs{{cpu: 1}}, false)
+	require.Equal(t, "– (–––)", Point{Of10: r.ratio, Rounds: r.ratios}.relative())
+	_, err := json.Marshal(Point{Of10: r.ratio, Rounds: r.ratios})
+	require.NoError(t, err)
 }
 
 // The sizes of a growth run are small here; what is checked is that every section has its figures.

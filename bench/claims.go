@@ -9,13 +9,13 @@ import (
 
 // Claim is a figure that the specification gives, and what this run says to it.
 type Claim struct {
-	ID       string  `json:"id"`
-	Says     string  `json:"says"`
-	Measured string  `json:"measured"`
-	Wanted   float64 `json:"wanted_ratio"`
-	Ratio    float64 `json:"ratio"`
-	Verdict  string  `json:"verdict"`
-	Why      string  `json:"why,omitempty"`
+	ID       string       `json:"id"`
+	Says     string       `json:"says"`
+	Measured string       `json:"measured"`
+	Wanted   float64      `json:"wanted_ratio"`
+	Ratio    report.Ratio `json:"ratio"`
+	Verdict  string       `json:"verdict"`
+	Why      string       `json:"why,omitempty"`
 }
 
 // The verdicts.
@@ -86,7 +86,7 @@ func (o Options) codeClaims() ([]Claim, error) {
 	text := func(name string) string { return report.Duration(time.Duration(ns[name])) }
 	versus := func(id, says, old, now string, wanted float64, why string) Claim {
 		r := ns[old] / ns[now]
-		return Claim{id, says, text(old) + " → " + text(now), wanted, r, judge(r, wanted), why}
+		return Claim{id, says, text(old) + " → " + text(now), wanted, report.Ratio(r), judge(r, wanted), why}
 	}
 	flat := ns["13/10000"] / ns["13/1"]
 	none := judgeFlat(allocs["14"], 0)
@@ -95,9 +95,9 @@ func (o Options) codeClaims() ([]Claim, error) {
 		versus("PERF-03", "empty consume over 8 partitions 18% cheaper with one look-up for all", "03/8-single", "03/8-many", 1/(1-0.18), ""),
 		versus("PERF-03", "over 12 partitions 22% cheaper", "03/12-single", "03/12-many", 1/(1-0.22), ""),
 		versus("PERF-04", "expiry among 50,000 deliveries: 60 µs → 141 ns", "04/shift", "04/table", 60000.0/141, "forwarded deliveries come with the cluster; here it is the lease table, which has the same work to do."),
-		{"PERF-13", "cost of a commit is flat in the number of parked consumers", text("13/1") + " / " + text("13/100") + " / " + text("13/10000") + " at 1 / 100 / 10,000", 1.2, flat, judgeFlat(flat, 1.2),
+		{"PERF-13", "cost of a commit is flat in the number of parked consumers", text("13/1") + " / " + text("13/100") + " / " + text("13/10000") + " at 1 / 100 / 10,000", 1.2, report.Ratio(flat), judgeFlat(flat, 1.2),
 			"produce, dispatch, wake and deliver on a disk that takes no time. In the run with one consumer that one acks before it waits again; with more the next stands ready."},
-		{"PERF-14", "no allocation for a commit nobody waits for", fmt.Sprintf("%g allocations, %s", allocs["14"], text("14")), 0, allocs["14"], none, ""},
+		{"PERF-14", "no allocation for a commit nobody waits for", fmt.Sprintf("%g allocations, %s", allocs["14"], text("14")), 0, report.Ratio(allocs["14"]), none, ""},
 	}, nil
 }
 
@@ -124,7 +124,7 @@ func (o Options) diskClaims() ([]Claim, error) {
 	two64, two256, par12 := cells["two/64"], cells["two/256"], cells["parallel/12"]
 	over := func(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
 	ratio := func(id, says, here string, wanted, r float64, why string) Claim {
-		return Claim{id, says, here, wanted, r, judge(r, wanted), why}
+		return Claim{id, says, here, wanted, report.Ratio(r), judge(r, wanted), why}
 	}
 	three := func(a, b, c time.Duration) string {
 		return report.Duration(a) + " / " + report.Duration(b) + " / " + report.Duration(c)

@@ -116,7 +116,7 @@ func (o Options) growDisk() (report.Section, error) {
 		return g.s, err
 	}
 	ten := g.first[DiskWhole]
-	g.put(DiskCalls, most, cost{ten + c.cpu, c.wall}, 1+c.cpu/ten)
+	g.put(DiskCalls, most, cost{ten + c.cpu, c.wall}, report.Ratio(1+c.cpu/ten))
 	return g.section(
 		"Messages one by one, of an embedded engine; the time of one includes the syncs of the ingress log and of the partition.",
 		fmt.Sprintf("The last row adds to the cost at ten a bare write of a record of consumer state and a bare sync of its file, %.1f µs of "+

@@ -50,11 +50,21 @@ var FlatTitles = []string{"Topics that exist", "Partitions that are open", "Park
 
 // Point is the cost of a message at one size.
 type Point struct {
-	Series string  `json:"series"`
-	N      int     `json:"n"`
-	CPU    float64 `json:"cpu_us"`    // of produce, dispatch, consume and ack
-	Wall   float64 `json:"micros"`    // one message after the other
-	Of10   float64 `json:"of_at_ten"` // relative to ten, measured in turns, or to the smallest size
+	Series string         `json:"series"`
+	N      int            `json:"n"`
+	CPU    float64        `json:"cpu_us"`           // of produce, dispatch, consume and ack
+	Wall   float64        `json:"micros"`           // one message after the other
+	Of10   report.Ratio   `json:"of_at_ten"`        // relative to ten, measured in turns, or to the smallest size
+	Rounds []report.Ratio `json:"rounds,omitempty"` // whose median or mean that is, ascending
+}
+
+// relative is the ratio, and how far apart the middle half of the rounds is.
+func (p Point) relative() string {
+	text := report.Number(float64(p.Of10))
+	if n := len(p.Rounds); n > 0 {
+		text += fmt.Sprintf(" (%s–%s)", report.Number(float64(p.Rounds[n/4])), report.Number(float64(p.Rounds[n-1-n/4])))
+	}
+	return text
 }
 
 // growth collects points of one section.
@@ -77,16 +87,17 @@ func (g *growth) add(series string, n int, c cost) {
 	if _, ok := g.first[series]; !ok {
 		g.first[series] = c.cpu
 	}
-	g.put(series, n, c, c.cpu/g.first[series])
+	g.put(series, n, c, report.Ratio(c.cpu/g.first[series]))
 }
 
-func (g *growth) put(series string, n int, c cost, ratio float64) {
+// put takes the ratio to ten, and those of which it is the median.
+func (g *growth) put(series string, n int, c cost, ratio report.Ratio, rounds ...report.Ratio) {
 	if n == flat {
 		g.first[series] = c.cpu
 	}
-	p := Point{series, n, c.cpu, c.wall, ratio}
+	p := Point{series, n, c.cpu, c.wall, ratio, rounds}
 	g.all = append(g.all, p)
-	g.s.Table.Add(series, n, p.CPU, p.Of10, p.Wall)
+	g.s.Table.Add(series, n, p.CPU, p.relative(), p.Wall)
 	g.cpu.Add(series, math.Max(float64(n), 0.5), p.CPU)
 }
 
@@ -126,27 +137,39 @@ func measureCost(n int, each func(i int) error) (cost, error) {
 // pace is how a lasting cost is measured.
 type pace struct {
 	warm   time.Duration // of messages before, for the larger size
+	rest   time.Duration // after that, until what was opened just now is written out
 	round  time.Duration
 	after  time.Duration // until nothing is left to do of a round
-	rounds int           // of each size, in turns
+	rounds int           // of the larger size, each between two of ten
 	skip   int           // first ones that do not count
+	bursts bool          // some work comes in bursts of half a minute: the mean of the rounds counts, not their median
 }
 
 // afterRound: a writeout of the committer follows its message within a second and a tick. Its work belongs to the round; without the pause
 // half of it would be counted to the other subject's.
 const afterRound = 1200 * time.Millisecond
 
+// restAfter is how long a committer is busy with what stopped just now.
+const restAfter = 2500 * time.Millisecond
+
 // brief is for what is the same in each second.
 func (o Options) brief() pace {
-	return pick(o, pace{round: 10 * time.Millisecond, rounds: 6, skip: 1}, pace{round: 1100 * time.Millisecond, after: afterRound, rounds: 6, skip: 1})
+	return pick(o, pace{round: 10 * time.Millisecond, rounds: 6, skip: 1}, pace{rest: restAfter, round: time.Second, after: afterRound, rounds: 8, skip: 1})
+}
+
+// idle is for many partitions that were used once, when they were opened: half a minute later they all have their consumer.offset made.
+func (o Options) idle() pace {
+	p := o.brief()
+	p.rest = pick(o, 0, committer.LevelEvery+restAfter)
+	return p
 }
 
 // steady is for partitions that are all used: each one's consumer.offset is made half a minute after its first message, and is
-// overwritten each half minute from then on. Messages go on until all are made, and a round sees as much of the rest as a message does
-// that is one of very many.
+// overwritten each half minute from then on, by many at about the same time. Messages go on until all are made; the rounds then take four
+// half minutes.
 func (o Options) steady() pace {
 	return pick(o, pace{round: 10 * time.Millisecond, rounds: 2},
-		pace{warm: committer.LevelEvery + 3*time.Second, round: committer.LevelEvery / 2, after: afterRound, rounds: 3})
+		pace{warm: committer.LevelEvery + restAfter, rest: restAfter, round: 4 * time.Second, after: afterRound, rounds: 11, bursts: true})
 }
 
 // subject is something at one size whose messages cost.
@@ -177,7 +200,8 @@ const flat = 10
 // beside is what a message costs at ten and at another size.
 type beside struct {
 	ten, size cost
-	ratio     float64
+	ratio     report.Ratio   // of CPU
+	ratios    []report.Ratio // of the rounds, ascending
 }
 
 // costs are those of rounds.
@@ -191,8 +215,16 @@ func (all costs) median() cost {
 	return cost{report.Median(cpus), report.Median(walls)}
 }
 
-// besideTen measures a message at size n and, in turns, at size ten, so that what disturbs the machine disturbs both: medians of
-// rounds, and the median of the ratios. At n of ten the ratio shows what is noise.
+func (all costs) mean() (c cost) {
+	for _, one := range all {
+		c.cpu += one.cpu / float64(len(all))
+		c.wall += one.wall / float64(len(all))
+	}
+	return c
+}
+
+// besideTen measures a message at size n and, in turns, at size ten, so that what disturbs the machine disturbs both. Each
+// round counts against the mean of those of ten before and after it. At n of ten the ratio shows what is noise.
 func (o Options) besideTen(n int, p pace, build func(n int) (*subject, error)) (r beside, err error) {
 	small, err := build(flat)
 	if err != nil {
@@ -207,11 +239,10 @@ func (o Options) besideTen(n int, p pace, build func(n int) (*subject, error)) (
 	if _, err := large.round(p.warm, 0); err != nil {
 		return r, err
 	}
-	o.rest() // what was opened just now is written out by then
+	time.Sleep(p.rest)
 	runtime.GC()
 	var tens, sizes costs
-	var ratios []float64
-	for round := range p.rounds {
+	for range p.rounds {
 		a, err := small.round(p.round, p.after)
 		if err != nil {
 			return r, err
@@ -220,11 +251,33 @@ func (o Options) besideTen(n int, p pace, build func(n int) (*subject, error)) (
 		if err != nil {
 			return r, err
 		}
-		if round >= p.skip {
-			tens, sizes, ratios = append(tens, a), append(sizes, b), append(ratios, b.cpu/a.cpu)
-		}
+		tens, sizes = append(tens, a), append(sizes, b)
 	}
-	return beside{tens.median(), sizes.median(), report.Median(ratios)}, nil
+	last, err := small.round(p.round, p.after)
+	if err != nil {
+		return r, err
+	}
+	return compare(append(tens, last)[p.skip:], sizes[p.skip:], p.bursts), nil
+}
+
+// compare takes the rounds of a size, and those of ten before, between and after them.
+func compare(tens, sizes costs, bursts bool) beside {
+	beside10 := make(costs, len(sizes))
+	var ratios []float64
+	for i, c := range sizes {
+		beside10[i] = cost{(tens[i].cpu + tens[i+1].cpu) / 2, (tens[i].wall + tens[i+1].wall) / 2}
+		ratios = append(ratios, c.cpu/beside10[i].cpu)
+	}
+	slices.Sort(ratios)
+	r := beside{ten: beside10.median(), size: sizes.median(), ratio: report.Ratio(report.Median(ratios))}
+	if bursts {
+		r = beside{ten: beside10.mean(), size: sizes.mean()}
+		r.ratio = report.Ratio(r.size.cpu / r.ten.cpu)
+	}
+	for _, v := range ratios {
+		r.ratios = append(r.ratios, report.Ratio(v))
+	}
+	return r
 }
 
 // memoryEngine is an engine on a disk that takes no time, so that what is measured is its work, and with descriptors for all partitions, as
@@ -330,7 +383,7 @@ func (o Options) grow(g *growth, p pace, sizes []int, all ...series) error {
 			if i == 0 && !slices.Contains(sizes, flat) {
 				g.put(s.name, flat, r.ten, 1)
 			}
-			g.put(s.name, n, r.size, r.ratio)
+			g.put(s.name, n, r.size, r.ratio, r.ratios...)
 		}
 	}
 	return nil
@@ -348,15 +401,12 @@ func (o Options) growTopics() (report.Section, error) {
 // growPartitions has N open partitions.
 func (o Options) growPartitions() (report.Section, error) {
 	g := newGrowth(FlatTitles[1], "partitions", "ten")
-	err := o.grow(g, o.brief(), o.sizes(), series{"ten of them in use", func(n int) (*subject, error) { return manyPartitions(n, flat) }})
+	err := o.grow(g, o.idle(), o.sizes(), series{"ten of them in use", func(n int) (*subject, error) { return manyPartitions(n, flat) }})
 	if err == nil {
 		err = o.grow(g, o.steady(), pick(o, []int{20}, []int{10_000}), series{"all in use, in turn", func(n int) (*subject, error) { return manyPartitions(n, n) }})
 	}
 	return g.section(inTurns + "A partition that is in use has consumer state to write, so the more are in use, the more is written."), err
 }
-
-// rest waits until the committer has nothing left to do.
-func (o Options) rest() { time.Sleep(pick(o, 0, 2500*time.Millisecond)) }
 
 // growParked has N consumers that wait.
 func (o Options) growParked() (report.Section, error) {

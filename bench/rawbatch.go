@@ -25,9 +25,9 @@ const (
 
 // RawBatchTurns is what the turns gave.
 type RawBatchTurns struct {
-	Produces []float64 `json:"produces_per_second"` // until everything was committed to its partition
-	Bare     []float64 `json:"bare_bytes_per_second"`
-	Ratio    float64   `json:"ratio"` // of the payload bytes that were stored, twice, to what the bare loop wrote
+	Produces []float64    `json:"produces_per_second"` // until everything was committed to its partition
+	Bare     []float64    `json:"bare_bytes_per_second"`
+	Ratio    report.Ratio `json:"ratio"` // of the payload bytes that were stored, twice, to what the bare loop wrote
 }
 
 // RawBatches compares batches of an embedded engine with a bare loop that writes 1 MiB to a prewritten file and syncs it. The engine
@@ -104,7 +104,7 @@ func (o Options) rawBatchTurns(t *RawBatchTurns) error {
 		t.Bare, t.Produces = append(t.Bare, bytes), append(t.Produces, rate)
 		ratios = append(ratios, rate*2*rawBatchSize/bytes)
 	}
-	t.Ratio = report.Median(ratios)
+	t.Ratio = report.Ratio(report.Median(ratios))
 	return nil
 }
 

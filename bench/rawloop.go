@@ -41,9 +41,9 @@ type RawTurns struct {
 	Prepared  bool           `json:"prepared"`
 	Produces  []float64      `json:"produces_per_second"`
 	Appends   []float64      `json:"appends_per_second"` // of the loop that appends
-	OfAppends float64        `json:"of_appends"`         // produces ÷ that
+	OfAppends report.Ratio   `json:"of_appends"`         // produces ÷ that
 	Bare      []float64      `json:"bare_per_second"`    // of the loop in a prewritten file
-	Ratio     float64        `json:"ratio"`              // produces ÷ that
+	Ratio     report.Ratio   `json:"ratio"`              // produces ÷ that
 	Produce   report.Latency `json:"produce"`
 	Append    report.Latency `json:"append"`
 	Loop      report.Latency `json:"loop"`
@@ -132,7 +132,7 @@ func (o Options) rawTurns(size int, prepared bool) (t RawTurns, err error) {
 		ratios, ofAppends = append(ratios, b.rate()/a.rate()), append(ofAppends, b.rate()/c.rate())
 		produced, appended, looped = append(produced, b.latency...), append(appended, c.latency...), append(looped, a.latency...)
 	}
-	t.Prepared, t.Ratio, t.OfAppends = prepared, report.Median(ratios), report.Median(ofAppends)
+	t.Prepared, t.Ratio, t.OfAppends = prepared, report.Ratio(report.Median(ratios)), report.Ratio(report.Median(ofAppends))
 	t.Produce, t.Append, t.Loop = report.Distribution(produced...), report.Distribution(appended...), report.Distribution(looped...)
 	return t, nil
 }

@@ -178,6 +178,13 @@ func TestProcess(t *testing.T) {
 	_, known := s.CPU()
 	_, err = os.Stat("/proc/self/stat")
 	require.Equal(t, err == nil, known)
+	if before := OwnCPU(); known {
+		own, _ := processCPU(os.Getpid())
+		require.LessOrEqual(t, before.Truncate(time.Microsecond), own)
+		require.LessOrEqual(t, own, OwnCPU()+time.Millisecond)
+		_, known = processCPU(1 << 22) // above any process ID
+		require.False(t, known)
+	}
 	require.NoError(t, s.Stop())
 	_, err = StartNarad(path, t.TempDir(), "--no-such-flag")
 	require.ErrorContains(t, err, "no-such-flag")

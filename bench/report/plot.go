@@ -55,7 +55,7 @@ func (a axis) at(v float64) float64 {
 }
 
 // shows reports whether a value has a place.
-func (a axis) shows(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.log || v > 0) }
+func (a axis) shows(v float64) bool { return finite(v) && (!a.log || v > 0) }
 
 func (a axis) ticks() (list []float64) {
 	if a.log {
@@ -130,7 +130,7 @@ func (p *Plot) svg() string {
 	var xs, ys []float64
 	for _, s := range p.Series {
 		for _, pt := range s.Points {
-			if (!p.LogX || pt[0] > 0) && (!p.LogY || pt[1] > 0) && !math.IsNaN(pt[1]) && !math.IsInf(pt[1], 0) {
+			if (!p.LogX || pt[0] > 0) && (!p.LogY || pt[1] > 0) {
 				xs, ys = append(xs, pt[0]), append(ys, pt[1])
 			}
 		}

@@ -54,6 +54,8 @@ func Cell(v any) string {
 		return v
 	case float64:
 		return Number(v)
+	case Ratio:
+		return Number(float64(v))
 	case time.Duration:
 		return Duration(v)
 	default:
@@ -77,8 +79,12 @@ type Series struct {
 	Points [][2]float64 `json:"points"` // x, y; ascending in x
 }
 
-// Add appends a point to the series of that name, which is made when it is missing.
+// Add appends a point to the series of that name, which is made when it is missing. A point without a place, as what it shows could not be
+// measured, is left out.
 func (p *Plot) Add(series string, x, y float64) {
+	if !finite(x) || !finite(y) {
+		return
+	}
 	for i := range p.Series {
 		if p.Series[i].Name == series {
 			p.Series[i].Points = append(p.Series[i].Points, [2]float64{x, y})

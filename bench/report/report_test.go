@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"io"
 	"math"
@@ -58,6 +59,32 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, sample().Sections[0].Plots, r.Sections[0].Plots)
 	_, err = Read(strings.NewReader("{"))
 	require.Error(t, err)
+}
+
+// What was too little to be measured costs a report one figure, not all of them.
+func TestRatio(t *testing.T) {
+	type row struct{ Of, Good Ratio }
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		r := sample()
+		r.Sections[0].Data = []row{{Ratio(v), 0.5}}
+		r.Sections[0].Table.Add("ratio", Ratio(v))
+		r.Sections[0].Plots[0].Add("ratio", 1, v)
+		r.Sections[0].Plots[0].Add("ratio", v, 1)
+		r.Sections[0].Plots[0].Add("ratio", 2, 3)
+		var b bytes.Buffer
+		require.NoError(t, r.WriteJSON(&b))
+		read, err := Read(&b)
+		require.NoError(t, err)
+		s := read.Sections[0]
+		require.Equal(t, []string{"ratio", "–"}, s.Table.Rows[len(s.Table.Rows)-1])
+		require.Contains(t, s.Plots[0].Series, Series{"ratio", [][2]float64{{2, 3}}})
+		data, err := json.Marshal(s.Data)
+		require.NoError(t, err)
+		var rows []row
+		require.NoError(t, json.Unmarshal(data, &rows))
+		require.True(t, math.IsNaN(float64(rows[0].Of)))
+		require.EqualValues(t, 0.5, rows[0].Good)
+	}
 }
 
 // The page stands alone, and texts stay texts.

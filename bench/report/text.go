@@ -13,7 +13,7 @@ import (
 // Number rounds to three digits and groups thousands: 1234567 is "1,230,000", 0.012345 is "0.0123".
 func Number(v float64) string {
 	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	case !finite(v):
 		return "–"
 	case v == 0:
 		return "0"

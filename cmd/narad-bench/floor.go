@@ -94,7 +94,7 @@ type contest struct {
 	Clients int             `json:"clients"`
 	Narad   []load.Result   `json:"narad"` // by turn
 	Floor   []load.RawStats `json:"floor"`
-	Ratio   float64         `json:"ratio"` // of rates, median of the turns
+	Ratio   report.Ratio    `json:"ratio"` // of rates, median of the turns
 }
 
 func (a *app) floorHTTP(dir string, flags serverFlags, size, partitions int) (s report.Section, err error) {
@@ -141,7 +141,7 @@ func (a *app) floorHTTP(dir string, flags serverFlags, size, partitions int) (s 
 		last := &all[len(all)-1]
 		plot.Add("narad", float64(n), last.median(func(i int) float64 { return last.Narad[i].Produced }))
 		plot.Add("floor", float64(n), last.median(func(i int) float64 { return last.Floor[i].Rate }))
-		ratio.Add("narad ÷ floor", float64(n), last.Ratio)
+		ratio.Add("narad ÷ floor", float64(n), float64(last.Ratio))
 	}
 	s.Data, s.Plots = all, []report.Plot{plot, ratio}
 	return s, nil
@@ -157,7 +157,7 @@ func (c *contest) median(of func(turn int) float64) float64 {
 
 // row fills in the ratio and adds a row to the table.
 func (c contest) row(t *report.Table) contest {
-	c.Ratio = c.median(func(i int) float64 { return c.Narad[i].Produced / c.Floor[i].Rate })
+	c.Ratio = report.Ratio(c.median(func(i int) float64 { return c.Narad[i].Produced / c.Floor[i].Rate }))
 	middle := func(of func(i int) time.Duration) time.Duration {
 		return time.Duration(c.median(func(i int) float64 { return float64(of(i)) }))
 	}

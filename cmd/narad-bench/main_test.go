@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,13 +110,13 @@ func TestTargets(t *testing.T) {
 	rs := []*report.Report{
 		{Name: "floor", Sections: []report.Section{{Title: floorTitle, Data: []contest{{Clients: 1, Ratio: 0.95}, {Clients: 64, Ratio: 0.5}}}}},
 		{Name: "load", Sections: []report.Section{{Title: load.HTTPTitle, Data: []load.Result{full(2, 1), full(64, 20_000), full(256, 12_000)}}}},
-		{Name: "growth", Sections: []report.Section{{Title: bench.FlatTitles[0], Data: []bench.Point{{Series: "s", N: 10, Of10: 1}, {Series: "s", N: 100, Of10: 1.5}}}}},
+		{Name: "growth", Sections: []report.Section{{Title: bench.FlatTitles[0], Data: []bench.Point{{Series: "s", N: 10, Of10: 1}, {Series: "s", N: 100, Of10: 1.5}, {Series: "unseen", N: 100, Of10: report.Ratio(math.NaN())}}}}},
 	}
 	table := targets(rs).Sections[0].Table
 	var got []string
 	for _, row := range table.Rows {
 		got = append(got, row[2]+" "+row[3])
 	}
-	require.Equal(t, []string{"0.950 yes", "0.500 no", "20,000 yes", "12,000 no", "1.50 no"}, got)
+	require.Equal(t, []string{"0.950 yes", "0.500 no", "20,000 yes", "12,000 no", "1.50 no", "– no"}, got)
 	require.True(t, strings.HasPrefix(table.Rows[4][1], "≤"))
 }

@@ -42,10 +42,10 @@ func targets(reports []*report.Report) *report.Report {
 
 func (t *targetTable) produce(reports []*report.Report) {
 	for _, c := range data[contest](reports, "floor", floorTitle) {
-		t.atLeast(fmt.Sprintf("produce over HTTP ÷ floor, %d clients", c.Clients), 0.9, c.Ratio)
+		t.atLeast(fmt.Sprintf("produce over HTTP ÷ floor, %d clients", c.Clients), 0.9, float64(c.Ratio))
 	}
 	for _, r := range data[bench.RawTurns](reports, "floor", bench.RawLoopTitle) {
-		t.atLeast("embedded produce ÷ bare loop of append and sync, one writer, files "+map[bool]string{false: "growing", true: "prepared"}[r.Prepared], 0.85, r.OfAppends)
+		t.atLeast("embedded produce ÷ bare loop of append and sync, one writer, files "+map[bool]string{false: "growing", true: "prepared"}[r.Prepared], 0.85, float64(r.OfAppends))
 	}
 	for _, r := range data[bench.RawBatchTurns](reports, "floor", bench.RawBatchTitle) {
 		rate := report.Median(r.Produces)
@@ -53,7 +53,7 @@ func (t *targetTable) produce(reports []*report.Report) {
 		if rate >= most {
 			t.atLeast(what+", messages a second", most, rate)
 		} else { // where the disk cannot do that
-			t.atLeast(what+" ÷ what the disk can write twice", 0.5, r.Ratio)
+			t.atLeast(what+" ÷ what the disk can write twice", 0.5, float64(r.Ratio))
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (t *targetTable) growth(reports []*report.Report) {
 		}
 		for _, name := range order {
 			p := last[name]
-			t.atMost(fmt.Sprintf("cost of a message, %s: %s, %d against ten", title, name, p.N), 1.2, p.Of10)
+			t.atMost(fmt.Sprintf("cost of a message, %s: %s, %d against ten", title, name, p.N), 1.2, float64(p.Of10))
 		}
 	}
 }
