@@ -8,5 +8,5 @@
 //
 // Files: designs.go (ways to persist consumer state), meter.go (how far it trails acks), beside.go (produces beside it),
 // cadence.go (the sweeps), returned.go and traffic.go (acks that come back after a crash), claims.go and gobench.go,
-// growth.go.
+// growth.go and growdisk.go.
 package bench

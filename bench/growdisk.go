@@ -58,7 +58,7 @@ func (o Options) growHTTP() (report.Section, error) {
 	}
 	err := o.grow(g, o.steady(), o.usedOnDisk(), series{"produce, consume and ack", o.onServer})
 	return g.section("Messages of 1 KiB one by one, of a server with its data on the real disk; the client is on the same machine. The CPU time is that " +
-		"of the server. Each size takes turns with ten, and the row of ten shows the noise."), err
+		"of the server. Each size takes turns with ten; in brackets is the middle half of the rounds."), err
 }
 
 // onServer has n partitions of a server, in topics of 100, all used in turn.
@@ -118,7 +118,7 @@ func (o Options) growDisk() (report.Section, error) {
 	ten := g.first[DiskWhole]
 	g.put(DiskCalls, most, cost{ten + c.cpu, c.wall}, report.Ratio(1+c.cpu/ten))
 	return g.section(
-		"Messages one by one, of an embedded engine; the time of one includes the syncs of the ingress log and of the partition.",
+		"Messages one by one, of an embedded engine; the time of one includes the syncs of the ingress log and of the partition. Each size takes turns with ten; in brackets is the middle half of the rounds.",
 		fmt.Sprintf("The last row adds to the cost at ten a bare write of a record of consumer state and a bare sync of its file, %.1f µs of "+
 			"CPU and %.1f µs in all, for %d files in turn: the writes of a tick, then its syncs. A partition that gets one message in a second needs both for that "+
 			"message, and ten partitions share them among all messages of a second.", c.cpu, c.wall, most)), nil

@@ -90,7 +90,7 @@ func (g *growth) add(series string, n int, c cost) {
 	g.put(series, n, c, report.Ratio(c.cpu/g.first[series]))
 }
 
-// put takes the ratio to ten, and those of which it is the median.
+// put takes the ratio to ten, and those of the rounds that it is from, if any.
 func (g *growth) put(series string, n int, c cost, ratio report.Ratio, rounds ...report.Ratio) {
 	if n == flat {
 		g.first[series] = c.cpu
@@ -224,7 +224,7 @@ func (all costs) mean() (c cost) {
 }
 
 // besideTen measures a message at size n and, in turns, at size ten, so that what disturbs the machine disturbs both. Each
-// round counts against the mean of those of ten before and after it. At n of ten the ratio shows what is noise.
+// round counts against the mean of those of ten before and after it. How far the ratios are apart shows what is noise.
 func (o Options) besideTen(n int, p pace, build func(n int) (*subject, error)) (r beside, err error) {
 	small, err := build(flat)
 	if err != nil {
@@ -389,7 +389,7 @@ func (o Options) grow(g *growth, p pace, sizes []int, all ...series) error {
 	return nil
 }
 
-const inTurns = "On a disk that takes no time: what is measured is work. Each size takes turns with ten, so the row of ten shows the noise. "
+const inTurns = "On a disk that takes no time: what is measured is work. Each size takes turns with ten; in brackets is the middle half of the rounds. "
 
 // growTopics has one topic in use among N.
 func (o Options) growTopics() (report.Section, error) {

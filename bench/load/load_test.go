@@ -180,8 +180,8 @@ func TestProcess(t *testing.T) {
 	require.Equal(t, err == nil, known)
 	if before := OwnCPU(); known {
 		own, _ := processCPU(os.Getpid())
-		require.LessOrEqual(t, before.Truncate(time.Microsecond), own)
-		require.LessOrEqual(t, own, OwnCPU()+time.Millisecond)
+		require.LessOrEqual(t, before*4/5, own) // kernels account for the two in different ways
+		require.LessOrEqual(t, own, OwnCPU()*6/5)
 		_, known = processCPU(1 << 22) // above any process ID
 		require.False(t, known)
 	}

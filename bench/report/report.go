@@ -1,7 +1,7 @@
 // Package report is how a benchmark says what it measured: a table for the terminal, JSON for programs, and one HTML
 // file with plots that needs no network. It also describes the machine, because a figure without it says nothing.
 //
-// Files: report.go (Report and its parts), text.go (tables), html.go and plot.go (the page), machine.go and
+// Files: report.go (Report and its parts), ratio.go (quotients that may be unknown), text.go (tables), html.go and plot.go (the page), machine.go and
 // machine_linux.go (facts of the machine), yardstick.go (raw sync latency), histogram.go (latencies).
 package report
 
