@@ -60,7 +60,7 @@ func (r *realCommitter) windows() {
 // writeouts makes everything durable, one partition at a time (COM-09).
 func (r *realCommitter) writeouts() {
 	for _, k := range r.keys {
-		if p := r.lookup(k); p != nil {
+		if p := r.roster.parts[k]; p != nil {
 			r.writeoutStep(p)
 		}
 	}

@@ -37,6 +37,7 @@ type Committer struct {
 	ahead      []int64 // State's buffer
 	buf        []byte  // a record's bytes
 	keys       []Key
+	dirty      []dirtied
 	due        []*part
 	handed     []handed // synced to their devices in this tick, the flush is to come
 	tickNo     uint64
@@ -203,14 +204,14 @@ func (c *Committer) writeWindows() {
 		c.touchStep(k)
 	}
 	c.mu.Lock()
-	c.keys = c.roster.takeDirty(c.keys[:0])
+	c.dirty = c.roster.takeDirty(c.dirty[:0])
 	c.mu.Unlock()
-	for _, k := range c.keys {
-		c.primeStep(k)
+	for _, d := range c.dirty {
+		c.primeStep(d)
 	}
 	c.flushDevices()
-	for _, k := range c.keys {
-		c.windowStep(k)
+	for _, d := range c.dirty {
+		c.windowStep(d)
 	}
 }
 
@@ -279,7 +280,10 @@ func (c *Committer) anyDirty() bool {
 func (c *Committer) leftovers() []Key {
 	c.mu.Lock()
 	var left []Key
-	unwritten := append([]Key(nil), c.roster.dirty...)
+	var unwritten []Key
+	for _, d := range c.roster.dirty {
+		unwritten = append(unwritten, d.key)
+	}
 	for k, p := range c.roster.parts { // order-free: sorted below
 		switch {
 		case p.stranded:
@@ -380,14 +384,23 @@ func (c *Committer) end() {
 
 // withPart calls do with p in hand, unless p was forgotten.
 func (c *Committer) withPart(p *part, do func(p *part)) {
-	if !c.begin(p.key) {
+	if !c.take(p) {
 		return
 	}
 	defer c.end()
-	if c.proceed() && c.lookup(p.key) == p && !p.stranded {
-		c.count(p)
-		do(p)
+	c.count(p)
+	do(p)
+}
+
+// take takes p in hand to write it. It reports false when there is nothing to write any more.
+func (c *Committer) take(p *part) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forgetting[p.key] > 0 || p.gone || p.stranded {
+		return false
 	}
+	c.hand = hand{key: p.key, on: true, writing: true}
+	return true
 }
 
 // snapshot reads the live state of k. The offsets are valid until the next snapshot.
@@ -399,10 +412,10 @@ func (c *Committer) snapshot(k Key) (s State, identity uint64, ok bool) {
 	return s, identity, ok
 }
 
-func (c *Committer) lookup(k Key) *part {
+func (c *Committer) current(d dirtied) *part {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.roster.parts[k]
+	return c.roster.current(d)
 }
 
 // change applies a change of what others read of p.

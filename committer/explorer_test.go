@@ -291,13 +291,18 @@ func (s *system) clone(t testing.TB) *system {
 	}
 	if p := s.part(); p != nil {
 		twin := *p
-		twin.pending, twin.behind, twin.heapIndex = false, false, -1
+		twin.pending, twin.behind, twin.offered = false, false, 0
 		if p.handle != nil {
 			twin.handle = disk.Twin(c.fs, p.handle)
 			to.held++
 		}
 		to.parts[s.k] = &twin
 		to.settle(&twin)
+		for i := range to.dirty {
+			if to.dirty[i].p == p {
+				to.dirty[i].p = &twin
+			}
+		}
 	}
 	return &c
 }
@@ -340,7 +345,7 @@ func prime(s *system) bool {
 	}
 	for _, k := range r.takeDirty(nil) {
 		s.c.primeStep(k)
-		r.mark(k)
+		r.mark(k.key)
 	}
 	s.c.flushDevices()
 	return true

@@ -1,8 +1,6 @@
 package committer
 
 import (
-	"container/heap"
-
 	"narad/env"
 	"narad/vfs"
 )
@@ -26,12 +24,13 @@ type part struct {
 	// confirmed: the descriptor was opened, and its identity checked, after the last writeout; the next one need not check again.
 	confirmed bool
 	missed    bool // acks were skipped while stranded
-	gone      bool // forgotten
+	gone      bool // forgotten: no longer in roster.parts
 
+	dirty     bool   // in roster.dirty
 	pending   bool   // in roster.pending
 	behind    bool   // in roster.behind
 	lastWrite uint64 // order of writes, for eviction
-	heapIndex int    // in roster.victims, -1: not there
+	offered   uint64 // the lastWrite under which it is in roster.victims, 0: it is not
 	ticked    uint64 // number of the last tick that counted it
 }
 
@@ -42,6 +41,12 @@ type touch struct {
 	since env.Instant
 }
 
+// dirtied is a partition whose settled state changed.
+type dirtied struct {
+	key Key
+	p   *part // that it had then, nil: none
+}
+
 // roster knows all partitions and says which are due. It does no I/O. Committer.mu guards it.
 type roster struct {
 	cadence
@@ -49,8 +54,8 @@ type roster struct {
 	turn    int // of the tick that runs or comes next
 
 	parts    map[Key]*part
-	dirtySet map[Key]struct{}
-	dirty    []Key // in the order of the marks
+	dirty    []dirtied        // in the order of the marks
+	dirtySet map[Key]struct{} // those of them that had no part when they were marked, or lost it since
 	touched  []touch
 	suspect  map[Key]struct{} // the sync of the last prime failed
 
@@ -72,11 +77,19 @@ func newRoster(o Options) roster {
 
 // mark makes k dirty.
 func (r *roster) mark(k Key) {
+	p := r.parts[k]
+	if p != nil && p.dirty {
+		return
+	}
 	if _, ok := r.dirtySet[k]; ok {
 		return
 	}
-	r.dirtySet[k] = struct{}{}
-	r.dirty = append(r.dirty, k)
+	if p != nil {
+		p.dirty = true
+	} else {
+		r.dirtySet[k] = struct{}{}
+	}
+	r.dirty = append(r.dirty, dirtied{k, p})
 }
 
 // touch notes that k is to be primed at its turn, within an interval of now.
@@ -102,11 +115,25 @@ func (r *roster) takeTouched(dst []Key, now env.Instant, all bool) []Key {
 }
 
 // takeDirty moves the dirty partitions into dst, in the order of the marks.
-func (r *roster) takeDirty(dst []Key) []Key {
+func (r *roster) takeDirty(dst []dirtied) []dirtied {
 	dst = append(dst, r.dirty...)
+	for _, d := range r.dirty {
+		if d.p != nil {
+			d.p.dirty = false
+		}
+	}
+	clear(r.dirty)
 	r.dirty = r.dirty[:0]
 	clear(r.dirtySet)
 	return dst
+}
+
+// current returns the part of d's key now.
+func (r *roster) current(d dirtied) *part {
+	if d.p != nil && !d.p.gone {
+		return d.p
+	}
+	return r.parts[d.key]
 }
 
 // dueWriteouts appends to dst the partitions to write out at a tick. With all it takes every pending one.
@@ -176,15 +203,13 @@ func (r *roster) settle(p *part) {
 		p.behind = true
 		r.behind[p.turn] = append(r.behind[p.turn], p)
 	}
-	switch evictable := p.handle != nil && p.idle() && !p.gone; {
-	case evictable && p.heapIndex < 0:
-		heap.Push(&r.victims, p)
-	case evictable:
-		heap.Fix(&r.victims, p.heapIndex)
-	case p.heapIndex >= 0:
-		heap.Remove(&r.victims, p.heapIndex)
+	if p.evictable() {
+		r.victims.offer(p, r.held)
 	}
 }
+
+// evictable reports whether the descriptor of p may be closed for another one.
+func (p *part) evictable() bool { return p.handle != nil && p.idle() && !p.gone }
 
 // stamp makes p the partition written last.
 func (r *roster) stamp(p *part) {
@@ -193,18 +218,16 @@ func (r *roster) stamp(p *part) {
 }
 
 // hold keeps f as the descriptor of p if there is room or can be made. It reports whether it did, and the
-// partition that lost its descriptor for it with the descriptor to close.
+// partition that lost its descriptor for it with the descriptor to close. It is for something to be done with p, which settle follows.
 func (r *roster) hold(p *part, f vfs.File) (held bool, victim *part, closing vfs.File) {
 	if r.held >= r.maxOpen {
-		if len(r.victims) == 0 {
+		if victim = r.victims.take(); victim == nil {
 			return false, nil, nil
 		}
-		victim = r.victims[0]
 		closing = r.release(victim)
 	}
 	p.handle = f
 	r.held++
-	r.settle(p)
 	return true, victim, closing
 }
 
@@ -228,6 +251,9 @@ func (r *roster) forget(k Key) (*part, vfs.File) {
 	}
 	delete(r.parts, k)
 	p.gone = true
+	if p.dirty {
+		r.dirtySet[k] = struct{}{}
+	}
 	return p, r.release(p)
 }
 
@@ -235,29 +261,4 @@ func (r *roster) forget(k Key) (*part, vfs.File) {
 func (r *roster) strand(p *part) (first bool, closing vfs.File) {
 	first, p.stranded = !p.stranded, true
 	return first, r.release(p)
-}
-
-// victims is a heap of partitions, the one written longest ago first.
-type victims []*part
-
-func (v victims) Len() int           { return len(v) }
-func (v victims) Less(i, j int) bool { return v[i].lastWrite < v[j].lastWrite }
-func (v victims) Swap(i, j int) {
-	v[i], v[j] = v[j], v[i]
-	v[i].heapIndex, v[j].heapIndex = i, j
-}
-
-func (v *victims) Push(x any) {
-	p := x.(*part)
-	p.heapIndex = len(*v)
-	*v = append(*v, p)
-}
-
-func (v *victims) Pop() any {
-	last := len(*v) - 1
-	p := (*v)[last]
-	(*v)[last] = nil
-	*v = (*v)[:last]
-	p.heapIndex = -1
-	return p
 }

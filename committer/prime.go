@@ -8,9 +8,10 @@ import (
 	"narad/vfs"
 )
 
-// primeStep primes k if nothing is held for it and it has a live shard.
-func (c *Committer) primeStep(k Key) {
-	if c.lookup(k) != nil || !c.begin(k) {
+// primeStep primes the partition if nothing is held for it and it has a live shard.
+func (c *Committer) primeStep(d dirtied) {
+	k := d.key
+	if c.current(d) != nil || !c.begin(k) {
 		return // windowStep marks again what a forget is holding up
 	}
 	defer c.end()
@@ -18,7 +19,7 @@ func (c *Committer) primeStep(k Key) {
 	if !ok || !c.proceed() {
 		return
 	}
-	p := &part{key: k, path: c.o.Path(k), turn: c.roster.turnOf(k), identity: identity, dir: s.Dir, heapIndex: -1}
+	p := &part{key: k, path: c.o.Path(k), turn: c.roster.turnOf(k), identity: identity, dir: s.Dir}
 	p.roles = primeRoles(Slots{Newest: noSlot}, c.env.Now())
 	c.now.Primed++
 	c.count(p)
@@ -34,10 +35,10 @@ func (c *Committer) primeStep(k Key) {
 		c.fail(err) // windowStep finds nothing primed and marks k again
 	default:
 		c.install(p)
-		c.change(p, func() { c.roster.stamp(p) })
 		if !c.keep(p, f) {
 			f.Close()
 		}
+		c.change(p, func() { c.roster.stamp(p) })
 		ev.Anchor = p.anchor
 		if p.unflushed {
 			c.handed = append(c.handed, handed{p: p, prime: &ev})

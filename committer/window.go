@@ -7,8 +7,9 @@ import (
 	"narad/vfs"
 )
 
-// windowStep writes the live state of k into its window.
-func (c *Committer) windowStep(k Key) {
+// windowStep writes the live state of a partition into its window.
+func (c *Committer) windowStep(d dirtied) {
+	k := d.key
 	if !c.begin(k) {
 		c.again(k)
 		return
@@ -24,7 +25,7 @@ func (c *Committer) windowStep(k Key) {
 		c.again(k)
 		return
 	}
-	switch p := c.lookup(k); {
+	switch p := c.current(d); {
 	case p == nil: // its prime failed, or a forget came after it
 		c.again(k)
 	case p.identity != identity || s.Dir != (vfs.ID{}) && s.Dir != p.dir:
