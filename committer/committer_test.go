@@ -710,6 +710,7 @@ func TestEvictionAtRandom(t *testing.T) {
 			r.tick()
 		}
 		require.LessOrEqual(t, r.c.roster.held, 3)
+		require.LessOrEqual(t, len(r.c.roster.victims), 2*3+minVictims+1, "what does not stand is swept out")
 		n := 0
 		for _, p := range r.c.roster.parts {
 			if p.handle != nil {

@@ -59,6 +59,7 @@ type Levelled struct {
 	Key      Key
 	Frontier int64
 	Created  bool // the file was made, or replaced because its size was wrong
+	Durable  bool // it was synced; readers see it in any case
 	End      env.Instant
 	Err      error
 }

@@ -6,9 +6,9 @@ package committer
 func (c *Committer) Exact(k Key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, dirty := c.roster.dirtySet[k]; dirty || c.hand.on && c.hand.key == k {
+	p := c.roster.parts[k]
+	if c.roster.isDirty(k, p) || c.hand.on && c.hand.key == k {
 		return false
 	}
-	p := c.roster.parts[k]
 	return p == nil || p.idle() && !p.levelable() && !p.stranded
 }

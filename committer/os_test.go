@@ -151,7 +151,7 @@ func TestLevelOnTheSystem(t *testing.T) {
 	require.Equal(t, made.ID, file().ID, "overwritten")
 	require.Equal(t, []bool{true, false}, []bool{levelled[0].Created, levelled[1].Created})
 	_, quick := root.(vfs.Walker)
-	done, err := c.levelQuickly(c.roster.parts[k])
+	done, err := c.levelQuickly(c.roster.parts[k], false)
 	require.NoError(t, err)
 	require.Equal(t, quick, done)
 
@@ -176,7 +176,7 @@ func TestLevelOnTheSystem(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(path, "t", "p0"), filepath.Join(path, "t", "gone")))
 	require.NoError(t, root.Mkdir("t/p0"))
 	require.NoError(t, os.WriteFile(system, make([]byte, offsetSize), 0o600))
-	done, err = c.levelQuickly(c.roster.parts[k])
+	done, err = c.levelQuickly(c.roster.parts[k], false)
 	require.NoError(t, err)
 	require.False(t, done)
 	c.levelStep(c.roster.parts[k])

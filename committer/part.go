@@ -75,13 +75,19 @@ func newRoster(o Options) roster {
 	}
 }
 
+// isDirty reports whether a mark of k, whose part is p, waits for a tick.
+func (r *roster) isDirty(k Key, p *part) bool {
+	if p != nil && p.dirty {
+		return true
+	}
+	_, yes := r.dirtySet[k]
+	return yes
+}
+
 // mark makes k dirty.
 func (r *roster) mark(k Key) {
 	p := r.parts[k]
-	if p != nil && p.dirty {
-		return
-	}
-	if _, ok := r.dirtySet[k]; ok {
+	if r.isDirty(k, p) {
 		return
 	}
 	if p != nil {

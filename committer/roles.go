@@ -24,7 +24,8 @@ type roles struct {
 	retry     bool        // the last writeout failed: the next tick tries again whatever its turn
 	flipped   bool        // a window was written out since the prime
 	level     int64       // frontier that consumer.offset is known to hold
-	leveled   bool        // level is known, durable, and exact
+	leveled   bool        // level is known, and exact
+	settled   bool        // level is on the disk too
 	leveledAt env.Instant // of the last level, or of the prime
 }
 
@@ -94,14 +95,17 @@ func (r *roles) levelDue(now env.Instant) bool {
 	return r.levelable() && now.Sub(r.leveledAt) >= LevelEvery
 }
 
-// levelable reports whether consumer.offset trails, or is not known to hold, the durable frontier. Before
+// levelable reports whether consumer.offset trails, or is not known to hold on the disk, the durable frontier. Before
 // the first writeout the slots may trail consumer.offset (an older release wrote it), so it is left alone.
-func (r *roles) levelable() bool { return r.flipped && !r.leveled }
+func (r *roles) levelable() bool { return r.flipped && !(r.leveled && r.settled) }
 
-// leveledTo records that consumer.offset durably holds frontier.
-func (r *roles) leveledTo(frontier int64, now env.Instant) {
-	r.level, r.leveled, r.leveledAt = frontier, frontier == r.durable, now
+// leveledTo records that consumer.offset holds frontier, and whether durably.
+func (r *roles) leveledTo(frontier int64, durably bool, now env.Instant) {
+	r.level, r.leveled, r.settled, r.leveledAt = frontier, frontier == r.durable, durably, now
 }
+
+// levelFailed records that nobody knows what consumer.offset holds.
+func (r *roles) levelFailed(now env.Instant) { r.leveled, r.leveledAt = false, now }
 
 // idle reports whether the descriptor may be closed: everything written is durable.
 func (r *roles) idle() bool { return !r.unsynced && !r.distrust }

@@ -158,6 +158,9 @@ func (d *osDir) Open(name string) (File, error) {
 	if err := d.check("open", name); err != nil {
 		return nil, err
 	}
+	if f, ok := d.openBelow(name); ok {
+		return f, nil
+	}
 	f, err := d.openNoFollow(name)
 	if err != nil {
 		return nil, escapeIsInvalid(err)
@@ -346,16 +349,16 @@ func (f *osFile) Preallocate(size int64) error {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	return f.growTo(size)
+	return growTo(f, size)
 }
 
-// growTo makes the file at least size bytes long where the file system cannot reserve space.
-func (f *osFile) growTo(size int64) error {
+// growTo makes a file at least size bytes long where the file system cannot reserve space.
+func growTo(f File, size int64) error {
 	now, err := f.Size()
 	if err != nil || now >= size {
 		return err
 	}
-	return f.f.Truncate(size)
+	return f.Truncate(size)
 }
 
 // control runs fn on f's descriptor, which stays open meanwhile, and names the attempt in its error.

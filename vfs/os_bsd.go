@@ -53,7 +53,7 @@ func reserve(*os.File, int64) error { return unix.ENOTSUP }
 // statBelow and openBelow are for systems that walk a path below a directory in one call.
 func (d *osDir) statBelow(string) (info Info, ok bool) { return Info{}, false }
 
-func (d *osDir) openBelow(string) (f *os.File, ok bool) { return nil, false }
+func (d *osDir) openBelow(string) (f File, ok bool) { return nil, false }
 
 // openWithin is for systems that walk a path below a directory in one call.
 func (d *osDir) openWithin(string, string) (f File, inDir ID, ok bool) { return nil, ID{}, false }

@@ -17,7 +17,7 @@ func TestGrowToNeverShortens(t *testing.T) {
 	_, err = f.WriteAt([]byte("abc"), 0)
 	require.NoError(t, err)
 	for _, c := range []struct{ size, want int64 }{{0, 3}, {2, 3}, {3, 3}, {9, 9}, {5, 9}} {
-		require.NoError(t, f.(*osFile).growTo(c.size))
+		require.NoError(t, growTo(f, c.size))
 		n, err := f.Size()
 		require.NoError(t, err)
 		require.Equal(t, c.want, n)

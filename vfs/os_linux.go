@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -51,13 +50,42 @@ func (d *osDir) statBelow(name string) (info Info, ok bool) {
 	return describe(&st, path.Base(name)), ok
 }
 
-// openBelow is openNoFollow for the usual case.
-func (d *osDir) openBelow(name string) (f *os.File, ok bool) {
-	ok = d.below(name, openFlags|unix.O_LARGEFILE, func(fd int) error {
-		f = os.NewFile(uintptr(fd), name)
-		return nil
+// openBelow is Open for the usual case.
+func (d *osDir) openBelow(name string) (f File, ok bool) {
+	ok = d.below(name, openFlags|unix.O_LARGEFILE, func(fd int) (err error) {
+		f, err = takeOver(fd, name)
+		return err
 	})
 	return f, ok
+}
+
+// takeOver makes a file of the descriptor of a regular one, and closes others.
+func takeOver(fd int, name string) (File, error) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, statMask, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &handle{fd: fd, name: name, id: statID(&st)}, nil
+}
+
+// identityAt implements identifier.
+func (d *osDir) identityAt(name string) (ID, error) {
+	if err := d.check("stat", name); err != nil {
+		return ID{}, err
+	}
+	var st unix.Statx_t
+	err := control(d.self, "stat", func(fd uintptr) error {
+		return retry(func() error { return unix.Statx(int(fd), name, 0, statMask, &st) })
+	})
+	if err != nil {
+		return ID{}, renamed(err, name)
+	}
+	return statID(&st), nil
 }
 
 // StatWithin implements [Walker].
@@ -113,31 +141,19 @@ func (d *osDir) OpenWithin(dir, base string) (f File, inDir ID, err error) {
 // openWithin is OpenWithin for the usual case.
 func (d *osDir) openWithin(dir, base string) (f File, inDir ID, ok bool) {
 	var st unix.Statx_t
-	opened := -1
 	ok = d.within(dir, &st, func(fd int) error {
 		inDir = statID(&st)
 		n, err := unix.Openat(fd, base, openFlags, 0)
 		if err != nil {
 			return err
 		}
-		if err = unix.Statx(n, "", unix.AT_EMPTY_PATH, statMask, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			unix.Close(n)
-			return cmp.Or(err, error(unix.EINVAL))
-		}
-		opened = n
-		return nil
+		f, err = takeOver(n, dir+"/"+base)
+		return err
 	})
 	if !ok {
 		return nil, ID{}, false
 	}
-	return &osFile{f: regular(opened, dir+"/"+base), id: statID(&st)}, inDir, true
-}
-
-// regular takes over the descriptor of a regular file that was opened with O_NONBLOCK. Left on, that would have os.NewFile offer the
-// file to the poller, which takes none.
-func regular(fd int, name string) *os.File {
-	unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) // or it stays on, which only costs time
-	return os.NewFile(uintptr(fd), name)
+	return f, inDir, true
 }
 
 func (d *osDir) checkWithin(op, name, base string) error {
@@ -204,25 +220,34 @@ func syncData(f *os.File) error {
 
 // WriteAtSync implements SyncWriter. It is one switch into the kernel and one hand-over of a thread fewer than two calls.
 func (f *osFile) WriteAtSync(p []byte, off int64) error {
-	var n int // written and synced
+	if off < 0 { // the call takes -1 for the place where the descriptor is
+		return &fs.PathError{Op: "writeat", Path: f.f.Name(), Err: errNegative}
+	}
+	var done int
 	err := control(f.f, "write and sync", func(fd uintptr) error {
-		for n < len(p) {
-			var now int
-			err := retry(func() (err error) {
-				now, err = unix.Pwritev2(int(fd), [][]byte{p[n:]}, off+int64(n), unix.RWF_DSYNC)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			n += now
-		}
-		return nil
+		return retry(func() error { return writeSynced(int(fd), p, off, &done) })
 	})
-	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
+	return orInTurn(f, p, off, done, err)
+}
+
+// writeSynced writes and syncs what is left of p after the first done bytes.
+func writeSynced(fd int, p []byte, off int64, done *int) error {
+	for *done < len(p) {
+		n, err := unix.Pwritev2(fd, [][]byte{p[*done:]}, off+int64(*done), unix.RWF_DSYNC)
+		if err != nil {
+			return err
+		}
+		*done += n
+	}
+	return nil
+}
+
+// orInTurn writes and then syncs where a file system or a kernel knows no call that does both.
+func orInTurn(f File, p []byte, off int64, done int, err error) error {
+	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	if _, err := f.f.WriteAt(p[n:], off+int64(n)); err != nil { // a file system or a kernel that does not know it
+	if _, err := f.WriteAt(p[done:], off+int64(done)); err != nil {
 		return err
 	}
 	return f.Sync()
@@ -233,9 +258,13 @@ func syncDirectory(f *os.File) error { return f.Sync() }
 // reserve allocates the blocks below size. It never shortens the file, whoever else grows it meanwhile.
 func reserve(f *os.File, size int64) error {
 	return control(f, "preallocate", func(fd uintptr) error {
-		if size == 0 {
-			return nil // fallocate refuses an empty range
-		}
-		return retry(func() error { return unix.Fallocate(int(fd), 0, 0, size) })
+		return retry(func() error { return allocate(int(fd), size) })
 	})
+}
+
+func allocate(fd int, size int64) error {
+	if size == 0 {
+		return nil // fallocate refuses an empty range
+	}
+	return unix.Fallocate(fd, 0, 0, size)
 }

@@ -25,15 +25,13 @@ func (OS) OpenFileLimit() int {
 
 // openNoFollow opens the regular file at name.
 func (d *osDir) openNoFollow(name string) (*os.File, error) {
-	f, ok := d.openBelow(name)
-	if !ok {
-		err := d.atParent(name, func(parent *os.File, base string) (err error) {
-			f, err = openIn(parent, base, name)
-			return err
-		})
-		if err != nil {
-			return nil, renamed(err, name)
-		}
+	var f *os.File
+	err := d.atParent(name, func(parent *os.File, base string) (err error) {
+		f, err = openIn(parent, base, name)
+		return err
+	})
+	if err != nil {
+		return nil, renamed(err, name)
 	}
 	return onlyRegular(f, name)
 }

@@ -95,7 +95,9 @@ func syncDirectory(f *os.File) error {
 // reserve has no simple form here; Preallocate only grows the file.
 func reserve(*os.File, int64) error { return syscall.EWINDOWS }
 
-// statBelow is for systems that walk a path below a directory in one call.
+// openBelow and statBelow are for systems that walk a path below a directory in one call.
+func (d *osDir) openBelow(string) (f File, ok bool) { return nil, false }
+
 func (d *osDir) statBelow(string) (info Info, ok bool) { return Info{}, false }
 
 // OpenFileLimit returns 0: there is no such limit.

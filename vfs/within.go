@@ -41,25 +41,37 @@ func SameAt(root Dir, name string, id ID) error {
 	return err
 }
 
+// identifier is a [Dir] that can tell in one call what a name leads to, links on the way and at the end followed, out of the root too. That
+// is enough to see that it still leads to what it did.
+type identifier interface {
+	identityAt(name string) (ID, error)
+}
+
+// StillAt is [SameAt] where links do no harm: name led to id when a file was opened through it, the same file as ever or one in a
+// directory that is held.
+func StillAt(root Dir, name string, id ID) error {
+	r, ok := root.(identifier)
+	if !ok {
+		return SameAt(root, name, id)
+	}
+	now, err := r.identityAt(name)
+	if err == nil && now != id {
+		err = ErrElsewhere
+	}
+	return err
+}
+
 // OpenSameWithin opens the file at base in dir below root, like Open, when it is f and dir leads to the directory d, and
 // returns [ErrElsewhere] otherwise.
 func OpenSameWithin(root Dir, dir string, d ID, base string, f ID) (file File, err error) {
-	var inDir ID
-	if w, ok := root.(Walker); ok {
-		file, inDir, err = w.OpenWithin(dir, base)
-	} else {
-		file, err = root.Open(dir + "/" + base)
-	}
+	file, err = root.Open(dir + "/" + base)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case file.ID() != f:
+	if file.ID() != f {
 		err = ErrElsewhere
-	case inDir == ID{}: // not known yet
-		err = SameAt(root, dir, d)
-	case inDir != d:
-		err = ErrElsewhere
+	} else {
+		err = StillAt(root, dir, d)
 	}
 	if err != nil {
 		file.Close()

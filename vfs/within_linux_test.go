@@ -102,11 +102,6 @@ func TestOpenedWithin(t *testing.T) {
 	b, err := ReadFile(root, "a/b/f", 10)
 	require.NoError(t, err)
 	require.Equal(t, "axyz", string(b))
-	require.NoError(t, control(f.(*osFile).f, "flags", func(fd uintptr) error {
-		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
-		require.Zero(t, flags&unix.O_NONBLOCK)
-		return err
-	}))
 	require.NoError(t, f.Close())
 	require.ErrorIs(t, f.Sync(), fs.ErrClosed)
 }

@@ -17,6 +17,8 @@ type slotShadow struct {
 	anchor  int // -1: none
 	window  int // slot of the newest window write since the last flip, -1: none
 	levelAt int64
+	// levelled: the committer, which holds the partition, has written consumer.offset.
+	levelled bool
 	// Acks that returned within these spans must survive: the first set every process crash and the next
 	// power loss not, the second set everything.
 	cachedSafe, durableSafe []span
@@ -134,7 +136,7 @@ func (n *Node) levelled(p *part, v committer.Levelled) {
 	if at := p.slots.levelAt; at >= 0 && !n.closing && n.now()-at < int64(committer.LevelEvery)*99/100 {
 		n.failPart(p, model.Violate("INV-14", "consumer.offset was levelled twice within %v", time.Duration(n.now()-at)))
 	}
-	p.slots.levelAt = n.now()
+	p.slots.levelAt, p.slots.levelled = n.now(), true
 }
 
 // tickDone checks that ticks keep their cadence: the next begins T after the last one began, or at once when
@@ -190,7 +192,7 @@ func (p *part) onlyRecent(recovered *model.Snapshot) error {
 func (n *Node) safeAtCrash(p *part, power bool) {
 	s, t := &p.slots, n.ticks
 	n.reachCrash(p, power)
-	s.primed, s.anchor, s.window, s.levelAt = false, -1, -1, -1
+	s.primed, s.anchor, s.window, s.levelAt, s.levelled = false, -1, -1, -1, false
 	if power || s.troubles.cache {
 		s.cachedSafe = nil
 	}

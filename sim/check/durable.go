@@ -358,7 +358,9 @@ func (n *Node) claimConsumer(v committer.Event) {
 		}
 	case committer.Levelled:
 		if p := n.partOf(v.Key); v.Err == nil && p != nil && !p.gone {
-			n.claim("INV-14", "consumer.offset was levelled", p.directory()+"/"+committer.OffsetFile, 0, wholeFile)
+			if v.Durable {
+				n.claim("INV-14", "consumer.offset was levelled", p.directory()+"/"+committer.OffsetFile, 0, wholeFile)
+			}
 			n.claimFrontier(p, v.Frontier)
 		}
 	}
@@ -433,6 +435,12 @@ func (n *Node) claimStopped() {
 	n.allConfirmed()
 	if left := n.Machine.Disk().Held(""); left > 0 {
 		n.fail(model.Violate("INV-32", "the engine was stopped, and %d files and directories are still open", left))
+	}
+	for _, p := range n.order {
+		if p.slots.levelled && !n.unaccountable(p) { // COM-31
+			n.claim("INV-10", "the engine was stopped", p.directory()+"/"+committer.OffsetFile, 0, wholeFile)
+		}
+		p.slots.levelled = false
 	}
 	n.claim("INV-10", "the engine was stopped", dataDir+"/clean", 0, wholeFile)
 	n.claim("INV-10", "the engine was stopped", pointPath, 0, wholeFile)

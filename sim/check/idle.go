@@ -52,13 +52,13 @@ func (n *Node) Tidied() {
 func (n *Node) LastIdled() engine.Key { return n.idled }
 
 // Idle checks that what nobody uses is closed: since is the true time since when no client has asked the node for anything, after the
-// time after which a partition counts as unused. A shard goes when its files are durable and level, which they are 30 s later at
-// most; a log whose partition has leases, or skips that are in memory only, stays (INV-32).
+// time after which a partition counts as unused. A shard goes when its files are durable and level, which they are 60 s later at
+// most: consumer.offset is written within 30 s, and synced within 30 more when it still says what it should; a log whose partition has leases, or skips that are in memory only, stays (INV-32).
 func (n *Node) Idle(since env.Instant, after time.Duration) {
 	if !n.serving || n.closing {
 		return
 	}
-	limit := after + after/4 + committer.LevelEvery + n.Interval + n.tick + 2*n.slack() + 5*time.Second
+	limit := after + after/4 + 2*committer.LevelEvery + n.Interval + n.tick + 2*n.slack() + 5*time.Second
 	for _, topic := range n.topics {
 		for _, queue := range n.waiters[topic].live { // order-free: is there one
 			if len(queue) > 0 {

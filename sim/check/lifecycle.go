@@ -281,7 +281,7 @@ func (n *Node) forgotten(key engine.Key) {
 	if p == nil {
 		return
 	}
-	p.slots.primed, p.slots.anchor, p.slots.window = false, -1, -1
+	p.slots.primed, p.slots.anchor, p.slots.window, p.slots.levelled = false, -1, -1, false
 	idling := p.idling
 	p.idling = false
 	if !p.gone {
