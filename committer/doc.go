@@ -9,7 +9,8 @@
 // in its consumer.ahead, in the page cache: a crash of the process keeps it. Every durability interval D (1 s)
 // each partition written since is written out once, one partition at a time, on the tick that its hash picks
 // or when its oldest write waited D: a power failure keeps it then. consumer.offset, for operators and older
-// releases, is brought level at most every 30 s and by Close. The first level comes 30 s after the prime.
+// releases, is brought level at most every 30 s and by Close. The first level comes 30 s after the prime. While a partition
+// is in use its consumer.offset is left to the page cache; once it has been quiet for 30 s after a level it is synced, and Close syncs all.
 //
 // # Invariants
 //
@@ -75,7 +76,8 @@
 //     of a prime the file is rebuilt under a new name and renamed over the old one.
 //   - Touch: after an unclean start the same prime runs within an interval though nobody acks; where there is
 //     no shard nothing is held afterwards. Forget queues one by itself for what was not durable yet.
-//   - Level: after the writeout, so consumer.offset never leads what is settled.
+//   - Level: after the writeout, so consumer.offset never leads what is settled. A power loss may bring back an older one,
+//     and takes nothing with it: consumer.ahead says more.
 //   - Clamping: when a recovered frontier is above the log ([Report].Clamped), [Reseed] must make the files
 //     hold the clamped state before new records get those offsets.
 //
