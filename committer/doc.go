@@ -97,7 +97,7 @@
 //
 // # Files
 //
-// slot.go (bytes of a slot), files.go (reading both files), recover.go (Recover, Reseed); roles.go and part.go
-// (the core without I/O: which slot, who is due, who is evicted), committer.go (API, task, tick, Forget and
+// slot.go (bytes of a slot), files.go (reading both files), recover.go (Recover, Reseed); roles.go, part.go and
+// victims.go (the core without I/O: which slot, who is due, who is evicted), committer.go (API, task, tick, Forget and
 // Close), prime.go, window.go, flush.go (devices with a cache of their own), level.go, identity.go (what goes by path), options.go, event.go.
 package committer

@@ -21,7 +21,7 @@
 //
 // # Implementations
 //
-//   - [OS], the operating system's file systems: os.go, subdir.go (directories that give up their handles while they are idle), os_unix.go (what all unixes share), os_linux.go,
+//   - [OS], the operating system's file systems: os.go, subdir.go (directories that give up their handles while they are idle), os_unix.go (what all unixes share), os_linux.go, handle_linux.go (files found by one walk of the kernel),
 //     os_bsd.go (macOS too), os_darwin.go ([DeviceSyncer]), os_windows.go. Linux is the one it is made for. Elsewhere it builds and keeps to
 //     the interface with plainer means: no space is reserved, only the size grows; on Windows names are durable
 //     when NTFS says so and an empty directory is replaced in two steps.
