@@ -104,3 +104,17 @@ func TestWithPart(t *testing.T) {
 	r.c.Forget(k)
 	require.False(t, done())
 }
+
+// COM-34: the descriptor of a partition that was primed, and of which no window was written since its shard went, makes room for others.
+func TestPrimedOnlyMakesRoom(t *testing.T) {
+	r := newRig(t, 2, func(o *Options) { o.MaxOpen = 1 })
+	r.ack(part0(0), 0)
+	r.c.beginTick()
+	for _, d := range r.c.roster.takeDirty(nil) {
+		r.c.primeStep(d)
+	}
+	require.Equal(t, 1, r.c.roster.held)
+	r.ack(part0(1), 0)
+	r.tick()
+	require.Equal(t, []Evicted{{Key: part0(0)}}, all[Evicted](r))
+}
