@@ -403,6 +403,7 @@ func TestStatusAlone(t *testing.T) {
 	s := open(t, dir, Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	require.NoError(t, s.Ready())
 	populate(t, s)
+	require.NoError(t, s.AwaitCaughtUp(t.Context())) // a change returns when the replica has it, and Raft counts it as applied a moment later
 	st := s.Status()
 	require.IsType(t, &hraft.InmemTransport{}, s.trans.Transport)
 	require.Equal(t, "leader", st.State)
