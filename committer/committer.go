@@ -230,6 +230,8 @@ func (c *Committer) endTick() {
 	c.roster.turn = (c.roster.turn + 1) % c.roster.turns
 	late := c.roster.late(end)
 	c.mu.Unlock()
+	clear(c.dirty) // or what was forgotten stays in memory until another tick is as large
+	clear(c.due)
 
 	done := c.now
 	done.Took = end.Sub(done.Start)

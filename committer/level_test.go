@@ -102,7 +102,7 @@ func TestCloseSyncsWhatWasLevel(t *testing.T) {
 	}
 }
 
-// D4: after a sync that failed consumer.offset is written again before the next one, and Close says so when it cannot.
+// After a sync of consumer.offset that failed nobody knows what it says, and Close says so when it cannot sync it.
 func TestLevelWhoseSyncFails(t *testing.T) {
 	r := newRig(t, 1, nil)
 	k := part0(0)
@@ -130,6 +130,50 @@ func TestLevelWhoseSyncFails(t *testing.T) {
 	r.ticks(32 * seconds)
 	r.failOn(disk.OpSync, r.path(k)+"/"+OffsetFile, -1, errIO)
 	require.ErrorIs(t, r.c.finish(), errIO)
+}
+
+// D4: a failed sync of consumer.offset takes what was written along and leaves the page clean; a later sync alone would find nothing to do.
+func TestLevelThatASyncLost(t *testing.T) {
+	r := newRig(t, 1, nil)
+	k := part0(0)
+	r.place(k, OffsetFile, encodeOffset(-1))
+	r.ack(k, 0)
+	r.ticks(32 * seconds)
+	lost := 0
+	r.hook = func(op disk.Op) error {
+		if op.Kind != disk.OpSync || op.Path != r.path(k)+"/"+OffsetFile || lost > 0 {
+			return nil
+		}
+		lost++
+		_, ino, err := r.disk.Lookup(r.disk.Root(), op.Path)
+		require.NoError(t, err)
+		r.disk.SyncFails(ino, true)
+		return errIO
+	}
+	r.ticks(96 * seconds)
+	require.Equal(t, 1, lost)
+	require.True(t, r.c.Exact(k))
+	r.lasting(k, 0)
+}
+
+// A mark that comes while the partition is primed, when it has no part yet, is the same as one that comes after.
+func TestMarkDuringThePrime(t *testing.T) {
+	r := newRig(t, 1, nil)
+	k := part0(0)
+	marked := false
+	r.hook = func(op disk.Op) error {
+		if op.Kind == disk.OpSync && !marked {
+			marked = true
+			r.c.Dirty(k)
+		}
+		return nil
+	}
+	r.ack(k, 0)
+	r.tick()
+	require.True(t, marked)
+	r.c.Dirty(k)
+	require.Len(t, r.c.roster.dirty, 1)
+	require.False(t, r.c.Exact(k))
 }
 
 // Exact is false from a mark on until all that follows from it is on the disk, whether or not the partition was primed before the mark.

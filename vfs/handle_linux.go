@@ -10,7 +10,7 @@ import (
 )
 
 // handle is a regular file that was opened by a descriptor of its own. An os.File asks the poller about each descriptor that it takes
-// over, and the collector to close what nobody closed: that is half of what it costs to open a file for one write.
+// over, and the collector to close what nobody closed, which is much for a file that is opened for one write.
 type handle struct {
 	fd   int
 	name string
@@ -23,14 +23,14 @@ const handleClosed = 1 << 32
 
 var errNegative = errors.New("negative offset")
 
-// begin admits a call until the file is closed.
-func (f *handle) begin(op string) error {
+// begin admits a call until the file is closed. What it adds is 1, and handleClosed for the call that closes it.
+func (f *handle) begin(op string, adds int64) error {
 	for {
 		n := f.uses.Load()
 		if n >= handleClosed {
 			return f.failed(op, fs.ErrClosed)
 		}
-		if f.uses.CompareAndSwap(n, n+1) {
+		if f.uses.CompareAndSwap(n, n+adds) {
 			return nil
 		}
 	}
@@ -49,7 +49,7 @@ func (f *handle) failed(op string, err error) error {
 
 // call runs fn on the descriptor, which stays open meanwhile, and names the attempt in its error.
 func (f *handle) call(op string, fn func(fd int) error) error {
-	if err := f.begin(op); err != nil {
+	if err := f.begin(op, 1); err != nil {
 		return err
 	}
 	defer f.end()
@@ -142,14 +142,8 @@ func (f *handle) Size() (size int64, err error) {
 func (f *handle) ID() ID { return f.id }
 
 func (f *handle) Close() error {
-	for {
-		n := f.uses.Load()
-		if n >= handleClosed {
-			return f.failed("close", fs.ErrClosed)
-		}
-		if f.uses.CompareAndSwap(n, n+handleClosed+1) {
-			break
-		}
+	if err := f.begin("close", 1+handleClosed); err != nil {
+		return err
 	}
 	if err := f.end(); err != nil {
 		return f.failed("close", err)

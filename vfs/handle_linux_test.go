@@ -6,11 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // both opens one file of a directory below the root twice: as an os.File, and by a descriptor of its own.
@@ -146,6 +148,62 @@ func TestHandleIsClosedAfterItsCalls(t *testing.T) {
 	}
 	all.Wait()
 	require.Equal(t, before, openFiles(t))
+}
+
+// A write that the kernel cuts short goes on behind what it took.
+func TestHandleShortWrites(t *testing.T) {
+	_, own := both(t, "")
+	defer own.Close()
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	limit := func(to uint64) (before uint64) {
+		var l unix.Rlimit
+		require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &l))
+		before, l.Cur = l.Cur, to
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &l))
+		return before
+	}
+	before := limit(6)
+	n, err := own.WriteAt([]byte("abcdefgh"), 0)
+	synced := own.(SyncWriter).WriteAtSync([]byte("ABCDEFGH"), 0)
+	limit(before)
+	require.Equal(t, 6, n)
+	require.ErrorIs(t, err, unix.EFBIG)
+	require.ErrorIs(t, synced, unix.EFBIG)
+	b := make([]byte, 9)
+	n, _ = own.ReadAt(b, 0)
+	require.Equal(t, "ABCDEF", string(b[:n]))
+}
+
+// Where no call writes and syncs at once, what is left of the bytes is written behind those that are there.
+func TestWriteAndSyncInTurn(t *testing.T) {
+	_, own := both(t, "abc....")
+	defer own.Close()
+	require.NoError(t, orInTurn(own, []byte("abcdef"), 0, 3, unix.EOPNOTSUPP))
+	b := make([]byte, 7)
+	_, err := own.ReadAt(b, 0)
+	require.NoError(t, err)
+	require.Equal(t, "abcdef.", string(b))
+	require.ErrorIs(t, orInTurn(own, []byte("x"), 0, 0, unix.EIO), unix.EIO, "another failure is one")
+}
+
+// A call that a signal interrupts is made again, and Sync is one that reaches the kernel: a pipe refuses it.
+func TestHandleCalls(t *testing.T) {
+	_, own := both(t, "")
+	defer own.Close()
+	calls := 0
+	require.NoError(t, own.(*handle).call("read", func(int) error {
+		calls++
+		return map[bool]error{true: unix.EINTR}[calls == 1]
+	}))
+	require.Equal(t, 2, calls)
+
+	var ends [2]int
+	require.NoError(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+	defer unix.Close(ends[1])
+	pipe := &handle{fd: ends[0]}
+	require.ErrorIs(t, pipe.Sync(), unix.EINVAL)
+	require.NoError(t, pipe.Close())
 }
 
 // openFiles is how many descriptors the process has.

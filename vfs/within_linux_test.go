@@ -105,3 +105,44 @@ func TestOpenedWithin(t *testing.T) {
 	require.NoError(t, f.Close())
 	require.ErrorIs(t, f.Sync(), fs.ErrClosed)
 }
+
+// A directory behind a link that an operator made is still where it was; one that is gone, or that the name does not say, is not.
+func TestStillAt(t *testing.T) {
+	_, root := tree(t)
+	d, f, err := root.(Walker).StatWithin("in", "f")
+	require.NoError(t, err)
+	file, err := OpenSameWithin(root, "in", d, "f", f)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	require.NoError(t, StillAt(root, "in", d))
+	require.ErrorIs(t, StillAt(root, "other/b", d), ErrElsewhere)
+	require.ErrorIs(t, StillAt(root, "none", d), fs.ErrNotExist)
+	for _, bad := range []string{"", "..", "../x", "/a"} {
+		require.ErrorIs(t, StillAt(root, bad, d), fs.ErrInvalid, bad)
+	}
+}
+
+// Nothing that looks at a path keeps a descriptor, whether or not it finds what it looks for.
+func TestLooksHoldNoFiles(t *testing.T) {
+	_, root := tree(t)
+	w := root.(Walker)
+	d, f, err := w.StatWithin("a/b", "f")
+	require.NoError(t, err)
+	before := openFiles(t)
+	for range 3 {
+		_, err := root.Stat("a/b/f")
+		require.NoError(t, err)
+		_, _, err = w.StatWithin("a/b", "none")
+		require.Error(t, err)
+		require.NoError(t, StillAt(root, "a/b", d))
+		for _, same := range []ID{f, d} {
+			if file, err := OpenSameWithin(root, "a/b", d, "f", same); err == nil {
+				require.NoError(t, file.Close())
+			}
+		}
+		file, _, err := w.OpenWithin("a/b", "f")
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
+	}
+	require.Equal(t, before, openFiles(t))
+}
