@@ -15,9 +15,7 @@ func (l *Log) compact() {
 		if seg == nil {
 			break
 		}
-		recycled, err := l.removeSegment(seg)
-		l.event(SegmentRemoved{First: seg.first, Next: seg.next, Recycled: recycled, Err: err})
-		if err != nil {
+		if !l.removeSegment(seg) {
 			return // the next synced checkpoint tries again
 		}
 	}
@@ -34,23 +32,29 @@ func (l *Log) removable(durable uint64) *segment {
 	return l.segments[0]
 }
 
-// removeSegment removes a segment or, when a prepared file is welcome, gives it the name of that. It becomes one only
-// after the directory was synced: after a failed sync the file may yet come back under its old name, so
-// nothing new may be written into it.
-func (l *Log) removeSegment(seg *segment) (recycled bool, err error) {
-	recycled = l.claimRecycling()
-	if recycled {
-		defer func() {
-			state := prepareNone
-			if recycled && err == nil {
-				state = prepareStale
-			}
-			l.settlePreparation(state, nil)
-		}()
+// removeSegment removes a segment, reports that, and tells whether it was done. A file that is kept as the prepared one is
+// reported before it can be used, so that events come in the order of what they tell.
+func (l *Log) removeSegment(seg *segment) bool {
+	claimed := l.claimRecycling()
+	recycled, err := l.unlinkSegment(seg, claimed)
+	l.event(SegmentRemoved{First: seg.first, Next: seg.next, Recycled: recycled, Err: err})
+	if claimed {
+		state := prepareNone
+		if recycled && err == nil {
+			state = prepareStale
+		}
+		l.settlePreparation(state, nil)
 	}
+	return err == nil
+}
+
+// unlinkSegment takes the segment's name from it: it removes the file or, if recycle, gives it the name of the prepared
+// one. It becomes one only after the directory was synced: after a failed sync the file may yet come back under its old
+// name, so nothing new may be written into it.
+func (l *Log) unlinkSegment(seg *segment, recycle bool) (recycled bool, err error) {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
-	if recycled {
+	if recycle {
 		recycled = l.dir.Rename(seg.name(), preparedName) == nil
 	}
 	if !recycled {

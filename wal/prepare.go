@@ -66,14 +66,14 @@ func (l *Log) prepareLoop() {
 		if err != nil {
 			err = fmt.Errorf("prepare the next segment: %w", err)
 		}
+		if file != nil || err != nil {
+			l.event(SegmentPrepared{Recycled: recycle, Err: err}) // before a roll can use it, and report that
+		}
 		state := prepareNone
 		if file != nil {
 			state = prepareReady
 		}
 		l.settlePreparation(state, file)
-		if file != nil || err != nil {
-			l.event(SegmentPrepared{Recycled: recycle, Err: err})
-		}
 	}
 }
 
@@ -232,8 +232,8 @@ func (l *Log) abandonPrepared(seg *segment, file vfs.File, err error) {
 	l.dir.Remove(preparedName)
 	l.prepared.stray = file.ID()
 	file.Close()
-	l.settlePreparation(prepareNone, nil)
 	l.event(SegmentPrepared{Err: fmt.Errorf("use the prepared segment: %w", err)})
+	l.settlePreparation(prepareNone, nil)
 }
 
 // claimRecycling reports whether a segment that is removed should be kept as the next prepared file; then the
