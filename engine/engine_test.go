@@ -483,7 +483,7 @@ func TestConsumerStateBeyondTheLog(t *testing.T) {
 	}
 	log, err := e.topics["t"].partitions()[0].openLog()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return log.HighWatermark() == 5 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return log.HighWatermark() == 5 }, time.Minute, time.Millisecond)
 	for i := range 5 {
 		d, err := e.Consume(&ConsumeRequest{Topic: "t", Partition: 0})
 		require.NoError(t, err)

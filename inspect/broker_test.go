@@ -44,7 +44,7 @@ func makeStore(t *testing.T) (crashed, stopped string) {
 		require.NoError(t, e.Ack("orders", d.Handle))
 	}
 	require.NotNil(t, second)
-	require.Eventually(t, func() bool { return settledPartitions(t, stopped) == 2 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return settledPartitions(t, stopped) == 2 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, os.CopyFS(crashed, os.DirFS(stopped)))
 
 	_, err = Run(env.OS(), stopped, Options{Verify: true})

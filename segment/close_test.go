@@ -214,7 +214,7 @@ func TestCommitsThatOverlapClose(t *testing.T) { // LOG-05, LOG-14
 	inside(4)
 	closed := make(chan error)
 	go func() { closed <- l.Close() }()
-	require.Eventually(t, func() bool { _, err := l.Read(0); return err == ErrClosed }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := l.Read(0); return err == ErrClosed }, time.Minute, time.Millisecond)
 	select {
 	case <-closed:
 		t.Fatal("closed under a commit")

@@ -143,7 +143,7 @@ func TestReadsAfterFailure(t *testing.T) {
 	require.Len(t, got, 10)
 	require.NoError(t, l.SetCheckpoint(11))
 	require.ErrorIs(t, l.SetCheckpoint(12), ErrCheckpoint)
-	require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 11 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 11 }, time.Minute, time.Millisecond)
 	require.NoError(t, l.Close())
 }
 
@@ -269,7 +269,7 @@ func TestCheckpointFailures(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 			}
-			require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 2 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 2 }, time.Minute, time.Millisecond)
 			require.NoError(t, l.Err())
 			b, ok := d.Durable().DurableFile("wal/checkpoint")
 			require.True(t, ok)
@@ -300,10 +300,10 @@ func TestFailedRemove(t *testing.T) {
 	}
 	r.failOnce("remove", segmentSuffix, 0, syscall.EIO)
 	require.NoError(t, l.SetCheckpoint(4))
-	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 1 }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, eventsOf[SegmentRemoved](r)[0].Err, syscall.EIO)
 	require.NoError(t, l.SetCheckpoint(5))
-	require.Eventually(t, func() bool { return len(r.names()) == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.names()) == 2 }, time.Minute, time.Millisecond)
 	require.NoError(t, l.Close())
 }
 

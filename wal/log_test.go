@@ -252,7 +252,7 @@ func TestAppendsAreStagedInOrder(t *testing.T) {
 			firsts[i], err = l.Append(make([]byte, size))
 			require.NoError(t, err)
 		})
-		require.Eventually(t, func() bool { staged, waiting := state(); return int(staged)-1+waiting == i+1 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { staged, waiting := state(); return int(staged)-1+waiting == i+1 }, time.Minute, time.Millisecond)
 		if i == 0 {
 			<-entered
 		}
@@ -479,9 +479,10 @@ func TestCheckpointSyncIsDeferred(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, seq+2, binary.BigEndian.Uint64(b))
 	}
-	require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 21 }, 5*time.Second, time.Millisecond)
-	require.Greater(t, time.Since(start), 40*time.Millisecond)
-	require.LessOrEqual(t, len(eventsOf[CheckpointSynced](r)), 3)
+	require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 21 }, time.Minute, time.Millisecond)
+	took := time.Since(start)
+	require.Greater(t, took, 40*time.Millisecond)
+	require.LessOrEqual(t, len(eventsOf[CheckpointSynced](r)), 2+int(took/(50*time.Millisecond)))
 	require.NoError(t, l.Close())
 }
 
@@ -495,7 +496,7 @@ func TestCompaction(t *testing.T) {
 	before := len(r.names())
 	require.Equal(t, 11, before)
 	require.NoError(t, l.SetCheckpoint(10)) // records 9 … 12 are in the third segment
-	require.Eventually(t, func() bool { return len(r.names()) == before-2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.names()) == before-2 }, time.Minute, time.Millisecond)
 	require.Contains(t, r.names(), segmentName(9))
 	_, next := readAll(t, l, 10)
 	require.EqualValues(t, 41, next)
@@ -504,7 +505,7 @@ func TestCompaction(t *testing.T) {
 
 	// When all is done the active segment is rolled, so that it goes too.
 	require.NoError(t, l.SetCheckpoint(41))
-	require.Eventually(t, func() bool { return reflect.DeepEqual(r.names(), []string{segmentName(41), "checkpoint"}) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return reflect.DeepEqual(r.names(), []string{segmentName(41), "checkpoint"}) }, time.Minute, time.Millisecond)
 	require.NoError(t, l.Close())
 	l = r.open(Options{})
 	require.EqualValues(t, 41, l.Next())
@@ -532,7 +533,7 @@ func TestRemovalsAreDurableOneByOne(t *testing.T) {
 	}
 	r.hooks.mu.Unlock()
 	require.NoError(t, l.SetCheckpoint(4))
-	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 3 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(eventsOf[SegmentRemoved](r)) == 3 }, time.Minute, time.Millisecond)
 	require.NoError(t, l.Close())
 	var want []string
 	for first := range uint64(3) {
@@ -548,7 +549,7 @@ func TestCompactionLeavesSmallActiveSegment(t *testing.T) {
 	_, err := l.Append(make([]byte, 1000))
 	require.NoError(t, err)
 	require.NoError(t, l.SetCheckpoint(2))
-	require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, durable := l.Checkpoint(); return durable == 2 }, time.Minute, time.Millisecond)
 	time.Sleep(5 * time.Millisecond)
 	require.Equal(t, []string{segmentName(1), "checkpoint"}, r.names())
 	require.NoError(t, l.Close())

@@ -277,19 +277,23 @@ func TestCloseEndsPreparation(t *testing.T) {
 	o := preparedOptions(64 << 20)
 	syncs := 0
 	started := make(chan bool)
+	var l *Log
 	r.hooks.after = func(o op) {
 		if o.name == preparedName && o.kind == "sync" {
 			if syncs++; syncs == 1 {
 				close(started)
 			}
+			for !l.isClosing() {
+				time.Sleep(10 * time.Microsecond)
+			}
 		}
 	}
-	l := r.open(o)
+	l = r.open(o)
 	_, err := l.Append(make([]byte, 300))
 	require.NoError(t, err)
 	<-started
 	require.NoError(t, l.Close())
-	require.Less(t, syncs, 64)
+	require.Equal(t, 1, syncs)
 	require.NotContains(t, r.names(), preparedName)
 }
 

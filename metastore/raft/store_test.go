@@ -159,7 +159,7 @@ func TestSnapshots(t *testing.T) {
 		_, err := s.Update("b", metastoretest.Topic("b", 2).ID, func(t *metastore.Topic) error { t.RetentionMs++; return nil })
 		require.NoError(t, err)
 		if i == 30 {
-			require.Eventually(t, func() bool { return s.Status().Snapshots > 0 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return s.Status().Snapshots > 0 }, time.Minute, time.Millisecond)
 		}
 	}
 	require.Eventually(t, func() bool {
