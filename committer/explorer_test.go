@@ -289,6 +289,7 @@ func (s *system) clone(t testing.TB) *system {
 	for k := range from.suspect { // order-free: copies a set
 		to.suspect[k] = struct{}{}
 	}
+	twins := map[*part]*part{nil: nil}
 	if p := s.part(); p != nil {
 		twin := *p
 		twin.pending, twin.behind, twin.offered = false, false, 0
@@ -296,13 +297,17 @@ func (s *system) clone(t testing.TB) *system {
 			twin.handle = disk.Twin(c.fs, p.handle)
 			to.held++
 		}
+		twins[p] = &twin
 		to.parts[s.k] = &twin
 		to.settle(&twin)
-		for i := range to.dirty {
-			if to.dirty[i].p == p {
-				to.dirty[i].p = &twin
-			}
+	}
+	for i := range to.dirty {
+		p := to.dirty[i].p
+		if twins[p] == nil && p != nil { // forgotten since; systems of other goroutines share nothing with this one
+			gone := *p
+			twins[p] = &gone
 		}
+		to.dirty[i].p = twins[p]
 	}
 	return &c
 }

@@ -126,7 +126,16 @@ func TestDirectMutatedAsNetHTTP(t *testing.T) {
 
 // When an answer could be sent in part only, nothing follows it: a client would take the next one for the rest of it.
 func TestDirectNothingAfterPartOfAnAnswer(t *testing.T) {
-	s := newServed(t, Options{WriteTimeout: 300 * time.Millisecond})
+	timeout := 300 * time.Millisecond
+	for answersUntilCutOff(t, timeout) == 0 { // a slow machine had not begun to send by then
+		timeout *= 2
+		require.Less(t, timeout, patience)
+	}
+}
+
+// answersUntilCutOff returns how many answers a client sees begin that reads nothing until the write timeout has passed. There is at most one.
+func answersUntilCutOff(t *testing.T, timeout time.Duration) int {
+	s := newServed(t, Options{WriteTimeout: timeout})
 	s.topic(`"name":"orders","visibility_timeout_ms":600000`)
 	const count = 4
 	for range count { // in base64 it is more than what the buffers of a loopback connection hold
@@ -146,7 +155,9 @@ func TestDirectNothingAfterPartOfAnAnswer(t *testing.T) {
 	require.Eventually(t, func() bool { return leases() == 0 }, patience, time.Millisecond, "they are free again when it could not be sent")
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
 	all, _ := io.ReadAll(c) // the end, or a reset
-	require.Equal(t, 1, strings.Count(string(all), "HTTP/1.1 "))
+	answers := strings.Count(string(all), "HTTP/1.1 ")
+	require.LessOrEqual(t, answers, 1)
+	return answers
 }
 
 // A refused batch holds nothing of the budget while the rest of it is waited for.
