@@ -316,7 +316,8 @@ func (r *runner) drain() (Result, error) {
 	r.phase.measuring.Store(false)
 	r.phase.consume.Store(false)
 	abandon()
-	return r.judged(r.result(begin, end), errors.Join(wait(), stuck))
+	err = errors.Join(wait(), stuck) // only then nobody else is at the samples
+	return r.judged(r.result(begin, end), err)
 }
 
 // fill produces as many messages as the run says.
