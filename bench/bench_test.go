@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -184,6 +185,37 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, "– (–––)", Point{Of10: r.ratio, Rounds: r.ratios}.relative())
 	_, err := json.Marshal(Point{Of10: r.ratio, Rounds: r.ratios})
 	require.NoError(t, err)
+}
+
+// A part that fails takes neither the others with it nor what it had found.
+func TestGrowthParts(t *testing.T) {
+	part := func(name string, rows int, err error) growthPart {
+		return growthPart{name, func() (report.Section, error) {
+			s := report.Section{Title: name}
+			for range rows {
+				s.Table.Add("x")
+			}
+			return s, err
+		}}
+	}
+	parts := []growthPart{part("a", 1, nil), part("b", 1, io.EOF), part("c", 0, io.EOF), part("d", 0, nil)}
+	titles := func(sections []report.Section) (all string) {
+		for _, s := range sections {
+			all += s.Title
+		}
+		return all
+	}
+	o := Options{Progress: t.Logf}
+	sections, err := o.inParts(parts)
+	require.Equal(t, "abd", titles(sections))
+	require.EqualError(t, err, "growth: b: EOF\ngrowth: c: EOF")
+	o.Only = "d"
+	sections, err = o.inParts(parts)
+	require.NoError(t, err)
+	require.Equal(t, "d", titles(sections))
+	o.Only = "e"
+	_, err = o.inParts(parts)
+	require.EqualError(t, err, `there is no part "e": a, b, c, d`)
 }
 
 // The sizes of a growth run are small here; what is checked is that every section has its figures.

@@ -107,13 +107,13 @@ func (o Options) growDisk() (report.Section, error) {
 		return g.section("Not measured: the process may open too few files."), nil
 	}
 	if err := o.grow(g, o.steady(), sizes, series{DiskWhole, o.onDisk}); err != nil {
-		return g.s, err
+		return g.section(), err
 	}
 	most := min(pick(o, 40, 10_000), room())
 	o.Progress("growth: %d files of consumer state on the disk", most)
 	c, err := o.demanded(most)
 	if err != nil {
-		return g.s, err
+		return g.section(), err
 	}
 	ten := g.first[DiskWhole]
 	g.put(DiskCalls, most, cost{ten + c.cpu, c.wall}, report.Ratio(1+c.cpu/ten))

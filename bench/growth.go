@@ -20,29 +20,42 @@ import (
 	"narad/sim/disk"
 )
 
-// Growth answers how costs grow with what a node holds.
+// Growth answers how costs grow with what a node holds. A part that fails does not end the others; what it found before is kept.
 func Growth(o Options) ([]report.Section, error) {
-	var sections []report.Section
-	for _, part := range []struct {
-		name string
-		run  func() (report.Section, error)
-	}{
+	return o.inParts([]growthPart{
 		{"topics", o.growTopics}, {"partitions", o.growPartitions}, {"disk", o.growDisk}, {"http", o.growHTTP}, {"parked", o.growParked}, {"backlog", o.growBacklog},
 		{"ahead", o.growAhead}, {"memory", o.memory}, {"start", o.startUp},
-	} {
+	})
+}
+
+type growthPart struct {
+	name string
+	run  func() (report.Section, error)
+}
+
+func (o Options) inParts(parts []growthPart) (sections []report.Section, failed error) {
+	var names []string
+	known := o.Only == ""
+	for _, part := range parts {
+		names = append(names, part.name)
 		if o.Only != "" && part.name != o.Only {
 			continue
 		}
+		known = true
 		s, err := part.run()
 		if err != nil {
-			return sections, err
+			err = fmt.Errorf("growth: %s: %w", part.name, err)
+			o.Progress("%v", err)
+			failed = errors.Join(failed, err)
 		}
-		sections = append(sections, s)
+		if err == nil || len(s.Table.Rows) > 0 {
+			sections = append(sections, s)
+		}
 	}
-	if len(sections) == 0 {
-		return nil, fmt.Errorf("there is no part %q: topics, partitions, disk, http, parked, backlog, ahead, memory, start", o.Only)
+	if !known {
+		return nil, fmt.Errorf("there is no part %q: %s", o.Only, strings.Join(names, ", "))
 	}
-	return sections, nil
+	return sections, failed
 }
 
 // FlatTitles are those of the sections whose costs shall not grow; the data of each is a list of Point.

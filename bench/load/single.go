@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 )
 
 // Single is one connection to a server that sends one request after the other.
 type Single struct {
 	host    string
 	conn    net.Conn
-	closed  bool // by the server, after the last answer
+	closed  bool      // by the server, after the last answer
+	used    time.Time // last
 	in, out []byte
 }
 
@@ -20,8 +22,11 @@ func (s *Server) Dial() (*Single, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Single{host: s.Host, conn: conn}, nil
+	return &Single{host: s.Host, conn: conn, used: time.Now()}, nil
 }
+
+// idleMost is for how long a connection may rest and be used again; a server closes it after a minute.
+const idleMost = 10 * time.Second
 
 // Close ends the connection.
 func (c *Single) Close() error { return c.conn.Close() }
@@ -51,7 +56,7 @@ func (c *Single) Through(topic string, partition, size int) error {
 
 // call sends a request and returns the body of the answer, which is valid until the next call.
 func (c *Single) call(want int, request []byte) ([]byte, error) {
-	if c.closed { // as it does with those that came while it opened
+	if c.closed || time.Since(c.used) > idleMost { // those that came while the server opened are closed by it
 		conn, err := net.Dial("tcp", c.host)
 		if err != nil {
 			return nil, err
@@ -60,7 +65,7 @@ func (c *Single) call(want int, request []byte) ([]byte, error) {
 		c.conn, c.closed = conn, false
 	}
 	if _, err := c.conn.Write(request); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load: %.60q: %w", request, err)
 	}
 	c.in = c.in[:0]
 	for {
@@ -70,10 +75,10 @@ func (c *Single) call(want int, request []byte) ([]byte, error) {
 				continue
 			}
 		}
-		c.closed = a.closes
+		c.closed, c.used = a.closes, time.Now()
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, fmt.Errorf("load: answer to %.60q: %w", request, err)
 		case a.status != want:
 			return nil, fmt.Errorf("load: %.60q was answered %d instead of %d: %.200s", request, a.status, want, a.body)
 		case n < len(c.in):

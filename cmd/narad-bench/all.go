@@ -37,6 +37,7 @@ func (a *app) allCommand() *cobra.Command {
 		Use: "all --out DIR", Short: "Everything, into one directory", Args: cobra.NoArgs,
 		Long: `Runs every benchmark, each in a process of its own, and writes to DIR: one JSON file for each, report.html with all plots and
 report.md with all tables. A run that was interrupted goes on where it stopped: what is in DIR of the same program is kept.
+A part that fails is shown as far as it came.
 It takes about half an hour, and wants the machine for itself.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(out, 0o777); err != nil {
@@ -78,7 +79,7 @@ func (a *app) all(ctx context.Context, out, dir, narad string, fresh bool) error
 		} else {
 			a.progress("%d of %d: %s is there already", i+1, len(parts), p.name)
 		}
-		if r, err := readReport(file); err == nil {
+		if r := found(file); r != nil {
 			reports = append(reports, r)
 		}
 	}
@@ -107,7 +108,8 @@ func (a *app) part(ctx context.Context, name string, args []string, file, dir, n
 	if err != nil {
 		return err
 	}
-	args = append(args[:len(args):len(args)], "--dir", dir, "--json", file+".part")
+	os.Remove(file + partial)
+	args = append(args[:len(args):len(args)], "--dir", dir, "--json", file+partial)
 	if a.quick {
 		args = append(args, "--quick")
 	}
@@ -121,7 +123,24 @@ func (a *app) part(ctx context.Context, name string, args []string, file, dir, n
 	if err := cmd.Run(); err != nil {
 		return err
 	}
-	return os.Rename(file+".part", file)
+	return os.Rename(file+partial, file)
+}
+
+// partial is the suffix of a result that is not whole, or not yet.
+const partial = ".part"
+
+// found is the result of a part or, with a note, what it had found before it failed; nil is nothing.
+func found(file string) *report.Report {
+	if r, err := readReport(file); err == nil {
+		return r
+	}
+	r, err := readReport(file + partial)
+	if err != nil {
+		return nil
+	}
+	note := report.Section{Title: "Not complete", Notes: []string{"This part failed; here is what it found before. The same command tries it again."}}
+	r.Sections = append([]report.Section{note}, r.Sections...)
+	return r
 }
 
 func readReport(file string) (*report.Report, error) {

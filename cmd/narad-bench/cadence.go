@@ -17,8 +17,8 @@ func (a *app) cadenceCommand() *cobra.Command {
 		Long: `Sweeps the tick T, the durability interval D, the number of partitions that acks change, the size of produces and their
 number at a time. Measures ticks, writeouts, how far persisted offsets trail acks, produces beside the committer, syncs and
 bytes. Then kills a process, and cuts the power of a recorded run, and counts the acks that come back.`,
-		RunE: func(*cobra.Command, []string) error {
-			return a.report("cadence", func(dir string) ([]report.Section, error) { return bench.Cadence(a.options(dir)) })
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.report(cmd.Context(), "cadence", func(dir string) ([]report.Section, error) { return bench.Cadence(a.options(dir)) })
 		},
 	}
 }

@@ -33,7 +33,7 @@ func (a *app) floorCommand() *cobra.Command {
 prewritten with zeros, by group commit, and answers 202. Both take turns under the same load; the ratio is the median of the turns.
 Then the same for produces of an embedded engine, by one writer, and a bare loop of write and sync; and for batches.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.report("floor", func(dir string) ([]report.Section, error) {
+			return a.report(cmd.Context(), "floor", func(dir string) ([]report.Section, error) {
 				http, err := a.floorHTTP(dir, server, size, partitions)
 				if err != nil {
 					return nil, err

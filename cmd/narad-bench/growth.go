@@ -15,8 +15,8 @@ func (a *app) growthCommand() *cobra.Command {
 	var only, narad string
 	c := &cobra.Command{
 		Use: "growth", Short: "How costs grow with topics, partitions, consumers and data", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return a.report("growth", func(dir string) ([]report.Section, error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.report(cmd.Context(), "growth", func(dir string) ([]report.Section, error) {
 				o := a.options(dir)
 				o.Big, o.Only = big, only
 				find := sync.OnceValues(func() (string, error) { return load.FindServer(narad, dir) }) // most parts need none
@@ -42,8 +42,8 @@ func (a *app) engineCommand() *cobra.Command {
 		Use: "engine", Short: "The figures that the specification claims, each as a ratio of one run", Args: cobra.NoArgs,
 		Long: `Runs the Go benchmarks of the claims (it needs the source and Go) and the committer on this disk, and says of each figure
 whether it is reproduced.`,
-		RunE: func(*cobra.Command, []string) error {
-			return a.report("engine", func(dir string) ([]report.Section, error) { return bench.Claims(a.options(dir)) })
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.report(cmd.Context(), "engine", func(dir string) ([]report.Section, error) { return bench.Claims(a.options(dir)) })
 		},
 	}
 }

@@ -33,7 +33,7 @@ func (a *app) loadCommand() *cobra.Command {
 		Long: `Runs one load against a server, or with --embedded against an engine in this process, and checks every message. Without
 --url it starts a narad server of its own in another process. With --rate the loop is open: latency counts from when a message
 was due. With --matrix it runs those of the benchmark report.`,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.Mode = load.Mode(mode)
 			if err := s.Validate(); err != nil {
 				return err
@@ -41,7 +41,7 @@ was due. With --matrix it runs those of the benchmark report.`,
 			if a.quick {
 				s.Duration = min(s.Duration, 300*time.Millisecond)
 			}
-			return a.report("load", func(dir string) ([]report.Section, error) {
+			return a.report(cmd.Context(), "load", func(dir string) ([]report.Section, error) {
 				if matrix {
 					return a.loadMatrix(dir, server)
 				}

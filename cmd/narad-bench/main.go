@@ -79,7 +79,7 @@ func (a *app) progress(format string, args ...any) {
 
 // report describes the machine, lets run measure in a directory of its own, and shows what it found. What was found
 // before a failure is shown too.
-func (a *app) report(name string, run func(dir string) ([]report.Section, error)) error {
+func (a *app) report(ctx context.Context, name string, run func(dir string) ([]report.Section, error)) error {
 	dir, err := filepath.Abs(a.dir)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	if dir, err = os.MkdirTemp(dir, "narad-bench-"); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer removeAll(dir)
 	r := &report.Report{Name: name, Command: commandLine(), Started: time.Now()}
 	if r.Program, err = report.Program(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	if err != nil {
 		return err
 	}
-	r.Sections, err = run(dir)
+	r.Sections, err = untilDone(ctx, func() ([]report.Section, error) { return run(dir) })
 	err = errors.Join(err, stop())
 	r.Seconds = time.Since(r.Started).Seconds()
 	if !slices.ContainsFunc(r.Sections, func(s report.Section) bool { return len(s.Table.Rows) > 0 }) {
@@ -107,6 +107,35 @@ func (a *app) report(name string, run func(dir string) ([]report.Section, error)
 	}
 	r.WriteText(a.stdout)
 	return errors.Join(err, toFile(a.json, r.WriteJSON), toFile(a.html, func(w io.Writer) error { return report.WriteHTML(w, r) }))
+}
+
+var errStopped = errors.New("stopped")
+
+// untilDone runs what measures, and leaves it alone when the command is to end: this process ends then, and its servers with it.
+func untilDone(ctx context.Context, run func() ([]report.Section, error)) (sections []report.Section, err error) {
+	ended := make(chan struct{})
+	var found []report.Section
+	var failed error
+	go func() {
+		found, failed = run()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return found, failed
+	case <-ctx.Done():
+		return nil, errStopped
+	}
+}
+
+// removeAll removes a directory in which somebody may still make files.
+func removeAll(dir string) {
+	for range 100 {
+		if os.RemoveAll(dir) == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // startProfile profiles this process until stop is called; without a name it does nothing.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -100,6 +101,42 @@ func TestIsCurrent(t *testing.T) {
 	require.False(t, isCurrent(file, "mine", false))
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	require.False(t, isCurrent(file, "mine", false))
+}
+
+// What a part found before it failed is shown, and said not to be all.
+func TestFound(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.json")
+	require.Nil(t, found(file))
+	write := func(file, title string) {
+		r := &report.Report{Name: "x", Sections: []report.Section{{Title: title}}}
+		require.NoError(t, toFile(file, r.WriteJSON))
+	}
+	write(file+partial, "some")
+	r := found(file)
+	require.Len(t, r.Sections, 2)
+	require.Equal(t, "Not complete", r.Sections[0].Title)
+	require.Equal(t, "some", r.Sections[1].Title)
+	write(file, "all")
+	require.Len(t, found(file).Sections, 1)
+}
+
+// A command that is told to end does so at once, and leaves nothing.
+func TestStopped(t *testing.T) {
+	a := &app{stdout: io.Discard, stderr: io.Discard, dir: t.TempDir()}
+	ctx, stop := context.WithCancel(t.Context())
+	err := a.report(ctx, "x", func(dir string) ([]report.Section, error) {
+		stop()
+		for t.Context().Err() == nil {
+			if err := os.WriteFile(filepath.Join(dir, "data"), nil, 0o600); err != nil {
+				break
+			}
+		}
+		return nil, nil
+	})
+	require.ErrorIs(t, err, errStopped)
+	left, err := os.ReadDir(a.dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // Targets are judged by the figures of the parts, and one without a figure is left out.

@@ -29,8 +29,8 @@ func (a *app) simCommand() *cobra.Command {
 		Use: "sim", Short: "The speed of the simulator", Args: cobra.NoArgs,
 		Long: `Runs worlds of each kind for a while, on one core and on all: scheduler steps, simulated seconds and seeds in a real second.
 Every world is checked as always; one that fails is an error.`,
-		RunE: func(*cobra.Command, []string) error {
-			return a.report("sim", func(string) ([]report.Section, error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.report(cmd.Context(), "sim", func(string) ([]report.Section, error) {
 				s, err := a.simSpeeds(each, all)
 				return []report.Section{s}, err
 			})
