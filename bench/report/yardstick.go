@@ -26,34 +26,52 @@ const (
 )
 
 func measureSync(dir string) (s SyncLatency, err error) {
-	path, remove, err := scratch(dir)
+	d, end, err := scratchDir(dir)
 	if err != nil {
 		return s, err
 	}
-	defer remove()
-	d, err := vfs.OS{}.OpenRoot(path, false)
-	if err != nil {
+	defer end()
+	if s.Growing, err = timeSyncs(d, "growing", false, syncSamples, 0); err != nil {
 		return s, err
 	}
-	defer d.Close()
-	if s.Growing, err = timeSyncs(d, "growing", false); err != nil {
-		return s, err
-	}
-	if s.Prewrite, err = timeSyncs(d, "prewritten", true); err != nil {
+	if s.Prewrite, err = timeSyncs(d, "prewritten", true, syncSamples, 0); err != nil {
 		return s, err
 	}
 	s.PerSecond = float64(time.Second) / float64(max(1, s.Prewrite.Mean))
 	return s, nil
 }
 
-func timeSyncs(d vfs.Dir, name string, prewrite bool) (Latency, error) {
+// PacedSync is how long a raw write of 1 KiB and its sync take in a prewritten file when the machine rests between them: n times, with a
+// pause before each.
+func PacedSync(dir string, n int, pause time.Duration) (Latency, error) {
+	d, end, err := scratchDir(dir)
+	if err != nil {
+		return Latency{}, err
+	}
+	defer end()
+	return timeSyncs(d, "paced", true, n, pause)
+}
+
+func scratchDir(dir string) (d vfs.Dir, end func(), err error) {
+	path, remove, err := scratch(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d, err = (vfs.OS{}).OpenRoot(path, false); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return d, func() { d.Close(); remove() }, nil
+}
+
+func timeSyncs(d vfs.Dir, name string, prewrite bool, n int, pause time.Duration) (Latency, error) {
 	f, err := d.Create(name)
 	if err != nil {
 		return Latency{}, err
 	}
 	defer f.Close()
 	if prewrite {
-		if _, err := f.WriteAt(make([]byte, syncSamples*syncBytes), 0); err != nil {
+		if _, err := f.WriteAt(make([]byte, n*syncBytes), 0); err != nil {
 			return Latency{}, err
 		}
 		if err := f.Sync(); err != nil {
@@ -65,7 +83,8 @@ func timeSyncs(d vfs.Dir, name string, prewrite bool) (Latency, error) {
 		block[i] = byte(i)
 	}
 	var took []int64
-	for i := range syncSamples {
+	for i := range n {
+		time.Sleep(pause)
 		start := time.Now()
 		if _, err := f.WriteAt(block, int64(i)*syncBytes); err != nil {
 			return Latency{}, err
