@@ -52,7 +52,8 @@ type SegmentRolled struct {
 }
 
 // SegmentPrepared reports that a file for the next segment was made ahead, out of that of a removed one if Recycled, or
-// that this failed. Then the next segment's file grows with what is appended; nothing else depends on it.
+// that this failed. Then the next segment's file grows with what is appended; nothing else depends on it. It comes before the
+// SegmentRolled of that file.
 type SegmentPrepared struct {
 	Recycled bool
 	Err      error
@@ -60,7 +61,7 @@ type SegmentPrepared struct {
 
 // SegmentRemoved reports that the segment with the records First … Next-1, all of them below the durable
 // checkpoint, was removed, or that removing it failed and will be tried again. Recycled tells that its file is
-// kept to be prepared.
+// kept to be prepared; the SegmentPrepared of it comes later.
 type SegmentRemoved struct {
 	First, Next uint64
 	Recycled    bool

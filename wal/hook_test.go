@@ -140,6 +140,8 @@ type rig struct {
 	hooks  *hooks
 	mu     sync.Mutex // guards events
 	events []Event
+	// onEvent is told first, if set before a log is opened.
+	onEvent func(Event)
 }
 
 // newRig returns a rig on the real file system.
@@ -200,6 +202,9 @@ func (r *rig) dir() vfs.Dir {
 
 func (r *rig) tryOpen(o Options) (*Log, error) {
 	o.Event = func(v Event) {
+		if r.onEvent != nil {
+			r.onEvent(v)
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.events = append(r.events, v)

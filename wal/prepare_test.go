@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -123,6 +124,39 @@ func TestRecycling(t *testing.T) {
 	stored, _ := l.Checkpoint()
 	_, next := readAll(t, l, stored)
 	require.Equal(t, l.Next(), next)
+	require.NoError(t, l.Close())
+}
+
+// Of a file that is ready, or kept to be prepared, is told before anybody can use it.
+func TestEventsComeBeforeUse(t *testing.T) {
+	r := newDiskRig(t, disk.New(disk.Adversarial))
+	var l *Log
+	var recycled, prepared atomic.Int64
+	r.onEvent = func(v Event) {
+		switch e := v.(type) {
+		case SegmentPrepared:
+			prepared.Add(1)
+		case SegmentRemoved:
+			if !e.Recycled {
+				return
+			}
+			recycled.Add(1)
+		default:
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		guard(func() { require.Equal(inHook{t}, prepareBusy, l.prepared.state, "%#v", v) })
+	}
+	l = r.open(preparedOptions(4000))
+	for range 3 {
+		rolled := len(eventsOf[SegmentRolled](r))
+		appendUntil(t, l, func() bool { return len(eventsOf[SegmentRolled](r)) > rolled })
+		require.NoError(t, l.SetCheckpoint(l.Next()))
+		awaitRemovals(t, l)
+	}
+	require.EqualValues(t, 3, recycled.Load())
+	require.EqualValues(t, 3, prepared.Load())
 	require.NoError(t, l.Close())
 }
 
