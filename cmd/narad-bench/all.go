@@ -79,7 +79,7 @@ func (a *app) all(ctx context.Context, out, dir, narad string, fresh bool) error
 		} else {
 			a.progress("%d of %d: %s is there already", i+1, len(parts), p.name)
 		}
-		if r := found(file); r != nil {
+		if r := found(file, program, a.quick); r != nil {
 			reports = append(reports, r)
 		}
 	}
@@ -129,14 +129,18 @@ func (a *app) part(ctx context.Context, name string, args []string, file, dir, n
 // partial is the suffix of a result that is not whole, or not yet.
 const partial = ".part"
 
-// found is the result of a part or, with a note, what it had found before it failed; nil is nothing.
-func found(file string) *report.Report {
-	if r, err := readReport(file); err == nil {
-		return r
+// found is the result of a part by this program or, with a note, what it had found before it failed; nil is nothing.
+func found(file, program string, quick bool) *report.Report {
+	whole := isCurrent(file, program, quick)
+	if !whole {
+		file += partial
 	}
-	r, err := readReport(file + partial)
+	r, err := readReport(file)
 	if err != nil {
 		return nil
+	}
+	if whole {
+		return r
 	}
 	note := report.Section{Title: "Not complete", Notes: []string{"This part failed; here is what it found before. The same command tries it again."}}
 	r.Sections = append([]report.Section{note}, r.Sections...)

@@ -112,17 +112,17 @@ func (a *app) report(ctx context.Context, name string, run func(dir string) ([]r
 var errStopped = errors.New("stopped")
 
 // untilDone runs what measures, and leaves it alone when the command is to end: this process ends then, and its servers with it.
-func untilDone(ctx context.Context, run func() ([]report.Section, error)) (sections []report.Section, err error) {
+func untilDone(ctx context.Context, run func() ([]report.Section, error)) ([]report.Section, error) {
 	ended := make(chan struct{})
-	var found []report.Section
-	var failed error
+	var sections []report.Section
+	var err error
 	go func() {
-		found, failed = run()
+		sections, err = run()
 		close(ended)
 	}()
 	select {
 	case <-ended:
-		return found, failed
+		return sections, err
 	case <-ctx.Done():
 		return nil, errStopped
 	}

@@ -106,18 +106,20 @@ func TestIsCurrent(t *testing.T) {
 // What a part found before it failed is shown, and said not to be all.
 func TestFound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.json")
-	require.Nil(t, found(file))
-	write := func(file, title string) {
-		r := &report.Report{Name: "x", Sections: []report.Section{{Title: title}}}
+	require.Nil(t, found(file, "mine", false))
+	write := func(file, title, program string) {
+		r := &report.Report{Name: "x", Program: program, Sections: []report.Section{{Title: title}}}
 		require.NoError(t, toFile(file, r.WriteJSON))
 	}
-	write(file+partial, "some")
-	r := found(file)
+	write(file, "all of another program", "another")
+	require.Nil(t, found(file, "mine", false))
+	write(file+partial, "some", "mine")
+	r := found(file, "mine", false)
 	require.Len(t, r.Sections, 2)
 	require.Equal(t, "Not complete", r.Sections[0].Title)
 	require.Equal(t, "some", r.Sections[1].Title)
-	write(file, "all")
-	require.Len(t, found(file).Sections, 1)
+	write(file, "all", "mine")
+	require.Len(t, found(file, "mine", false).Sections, 1)
 }
 
 // A command that is told to end does so at once, and leaves nothing.
